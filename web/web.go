@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"html"
 	"io"
 	"mime"
 	"net/http"
@@ -29,6 +30,7 @@ const (
 	// placeholders in index.html
 	nonceMark = "{{NONCE}}"
 	htmlMark  = `<html lang="en">`
+	titleMark = "<title>"
 )
 
 // policy allows the page its own files and the API, and style elements with the nonce. %s is the nonce.
@@ -113,15 +115,22 @@ func asGzip(f *zip.File) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
+// Options of the UI.
+type Options struct {
+	// Provider is the name of the identity provider through which people can log in; empty: there is none. The login
+	// page needs it before anyone may call the API, so it is part of the page.
+	Provider string
+}
+
 // Handler serves the UI below /ui/. Every path that is not a file is a screen of the UI, which its router resolves.
-func Handler() http.Handler {
+func Handler(o Options) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /ui/", serve)
+	mux.HandleFunc("GET /ui/", o.serve)
 	mux.Handle("GET /ui", http.RedirectHandler("/ui/", http.StatusPermanentRedirect))
 	return mux
 }
 
-func serve(w http.ResponseWriter, r *http.Request) {
+func (o Options) serve(w http.ResponseWriter, r *http.Request) {
 	name := strings.TrimPrefix(r.URL.Path, "/ui/")
 	f, ok := load()[name]
 	switch {
@@ -129,7 +138,7 @@ func serve(w http.ResponseWriter, r *http.Request) {
 		// Never the page: a browser that holds an old page must see that its script is gone.
 		http.NotFound(w, r)
 	case !ok || name == index:
-		serveIndex(w, r)
+		o.serveIndex(w, r)
 	default:
 		f.serve(w, r, strings.HasPrefix(name, "assets/"))
 	}
@@ -159,8 +168,9 @@ func (f file) serve(w http.ResponseWriter, r *http.Request, immutable bool) {
 	_, _ = w.Write(body) // it fails only if the client has disconnected
 }
 
-// serveIndex sends the page with a nonce of its own, and with the theme that the user chose. It holds no data.
-func serveIndex(w http.ResponseWriter, r *http.Request) {
+// serveIndex sends the page with a nonce of its own, with the theme that the user chose, and with the name of the identity
+// provider. It holds no other data.
+func (o Options) serveIndex(w http.ResponseWriter, r *http.Request) {
 	var random [16]byte
 	_, _ = rand.Read(random[:]) // it never fails
 	nonce := hex.EncodeToString(random[:])
@@ -168,6 +178,10 @@ func serveIndex(w http.ResponseWriter, r *http.Request) {
 	if c, err := r.Cookie(themeCookie); err == nil && (c.Value == "light" || c.Value == "dark") {
 		page = bytes.Replace(page, []byte(htmlMark),
 			[]byte(`<html lang="en" data-mantine-color-scheme="`+c.Value+`">`), 1)
+	}
+	if o.Provider != "" {
+		page = bytes.Replace(page, []byte(titleMark),
+			[]byte(`<meta name="belfry-provider" content="`+html.EscapeString(o.Provider)+`">`+titleMark), 1)
 	}
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")

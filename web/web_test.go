@@ -19,7 +19,7 @@ func get(t *testing.T, path string, headers ...string) *httptest.ResponseRecorde
 		r.Header.Set(headers[i], headers[i+1])
 	}
 	w := httptest.NewRecorder()
-	Handler().ServeHTTP(w, r)
+	Handler(Options{}).ServeHTTP(w, r)
 	return w
 }
 
@@ -55,6 +55,16 @@ func TestThemeIsInThePage(t *testing.T) {
 	} {
 		require.Contains(t, get(t, "/ui/", "Cookie", cookie).Body.String(), want, cookie)
 	}
+}
+
+// The login page knows the identity provider without a request to the API.
+func TestProviderIsInThePage(t *testing.T) {
+	t.Parallel()
+	require.NotContains(t, get(t, "/ui/").Body.String(), "belfry-provider")
+	w := httptest.NewRecorder()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/ui/jobs", nil)
+	Handler(Options{Provider: `A "B" <script>`}).ServeHTTP(w, r)
+	require.Contains(t, w.Body.String(), `<meta name="belfry-provider" content="A &#34;B&#34; &lt;script&gt;"><title>`)
 }
 
 // Assets come compressed as they are in the archive, and uncompressed to a client that asks for that.

@@ -61,7 +61,7 @@ func (b *AuditBroken) Error() string {
 // AuditParams selects entries of the audit log of a namespace. A zero filter selects all.
 type AuditParams struct {
 	Namespace uuid.UUID
-	// Actor is what entries have, or the name or id of a key.
+	// Actor is what entries have, or the name or id of a key or a person.
 	Actor string
 	// Action is an action such as "job.pause", or all actions on a kind of object, such as "job".
 	Action   string

@@ -129,14 +129,15 @@ func checkKeyQueues(c *problem.Checker, p KeyParams) {
 	}
 }
 
-// Principal is an authenticated caller: a valid key.
+// Principal is an authenticated caller: a valid key, or a person who logged in through an identity provider.
 type Principal struct {
-	Key           uuid.UUID
-	KeyName       string
+	Key           uuid.UUID // of a person: Person.ID
+	KeyName       string    // of a person: Person.Name
 	Namespace     uuid.UUID
 	NamespaceName string
 	Role          Role
 	Queues        []string // that a worker's key may serve
+	Person        Person   // zero: the principal is a key
 	// Login is the login session that sent the request. Zero: the request has the key itself.
 	Login uuid.UUID
 	// Left is how long the key, or the login session, remains valid, counted from the lookup. 0 means until it is
@@ -149,9 +150,26 @@ func (p Principal) Serves(queue string) bool {
 	return p.Role.May(Editor) || p.Role == Worker && slices.Contains(p.Queues, queue)
 }
 
+// IsPerson reports whether the principal is a person, and not a key.
+func (p Principal) IsPerson() bool { return p.Person.Subject != "" }
+
+// ID is the public id of the key or the person.
+func (p Principal) ID() string {
+	if p.IsPerson() {
+		return FormatPersonID(p.Key)
+	}
+	return FormatKeyID(p.Key)
+}
+
 // Actor names the principal in versions and in the audit log: by its name for people, and by its id because names are
 // not unique.
-func (p Principal) Actor() string { return "key:" + p.KeyName + " [" + FormatKeyID(p.Key) + "]" }
+func (p Principal) Actor() string {
+	kind := "key:"
+	if p.IsPerson() {
+		kind = "user:"
+	}
+	return kind + p.KeyName + " [" + p.ID() + "]"
+}
 
 // A key's secret is "bfk_", then 32 random bytes and their checksum in job.Alphabet. Scanners for leaked secrets find
 // it by the prefix, and the server rejects typing errors by the checksum, without a query.

@@ -86,8 +86,8 @@ func TestEachChangeIsAudited(t *testing.T) {
 			param, value := prepare(w, n)
 			n.objects[param] = value
 		}
-		if o.byToken() {
-			continue // outcomes of attempts are in the ledger
+		if o.byToken() || o.id == "switch-login-session" {
+			continue // outcomes of attempts are in the ledger, and only people switch: see internal/server/oidc
 		}
 		ask := func() reply { return w.ask(n.key, o, o.at(n.objects)+required[o.id], o.payload(t)) }
 		if o.ofLogin() {

@@ -14,9 +14,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/postgres"
 	"github.com/belfry-dev/belfry/internal/problem"
 	"github.com/belfry-dev/belfry/internal/server"
+	"github.com/belfry-dev/belfry/internal/server/oidc"
 	"github.com/belfry-dev/belfry/internal/server/rest"
 	"github.com/belfry-dev/belfry/internal/target"
 )
@@ -135,6 +137,7 @@ func (n *node) newAPI(db *postgres.DB) *server.Server {
 	return server.New(server.Options{
 		Keys: store, Jobs: store, Verbs: store, Versions: store, Ledger: store, Load: store,
 		Stories: store, DeadLetters: store, Operations: store, Logins: store, LoginCode: n.config.LoginCode,
+		OIDC:  n.config.provider(),
 		Views: store, Overview: store, Live: store,
 		Queues: store, Workers: n.pull, Secrets: store, Reports: store, ReportKey: n.reportKey, Cluster: store,
 		Audit: store, Interrupt: n.engine.Interrupt, Classify: classify, Check: checkTarget(n.targets),
@@ -143,6 +146,21 @@ func (n *node) newAPI(db *postgres.DB) *server.Server {
 			KeyRate: n.config.API.KeyRate, KeyBurst: n.config.API.KeyBurst, Requests: n.config.API.Requests,
 		},
 	})
+}
+
+// provider returns the identity provider of the configuration; nil: there is none.
+func (c *Config) provider() *server.OIDC {
+	if c.OIDC.Issuer == "" {
+		return nil
+	}
+	grants, err := access.ParseGrants(c.OIDC.Roles)
+	if err != nil {
+		grants = nil // config has rejected it; no login works
+	}
+	return &server.OIDC{Grants: grants, Config: oidc.Config{
+		Issuer: c.OIDC.Issuer, ClientID: c.OIDC.ClientID, ClientSecret: c.OIDC.ClientSecret,
+		Scopes: strings.Fields(c.OIDC.Scopes), NameClaim: c.OIDC.NameClaim, GroupsClaim: c.OIDC.GroupsClaim,
+	}}
 }
 
 // classify returns what an error of the store means to a client.

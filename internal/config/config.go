@@ -9,6 +9,7 @@ package config
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"time"
 )
@@ -19,7 +20,7 @@ import (
 //	default  as a user would write it; without one the setting is empty
 //	min, max bounds, both included, as a user would write them
 //	oneof    the values that are accepted
-//	form     what a string must be: url, web, path, paths, address, destinations, keyset or line
+//	form     what a string must be: url, web, path, paths, address, destinations, keyset, issuer, hidden, grants or line
 //	secret   its value is printed without secrets
 type Config struct {
 	DatabaseURL     string        `key:"database_url" form:"url" secret:"true"`
@@ -40,6 +41,7 @@ type Config struct {
 	Targets         Targets       `key:"targets"`
 	Secrets         Secrets       `key:"secrets"`
 	API             API           `key:"api"`
+	OIDC            OIDC          `key:"oidc"`
 	Command         Command       `key:"command"`
 	Log             Log           `key:"log"`
 }
@@ -68,6 +70,35 @@ type API struct {
 	KeyBurst    int    `key:"key_burst" default:"2000" min:"1" max:"1000000"`
 	Connections int32  `key:"connections" default:"8" min:"1" max:"1000"`
 	Requests    int    `key:"requests" default:"200" min:"1" max:"100000"`
+}
+
+// OIDC is the identity provider through which people log in to the web UI. The settings are per node, and should be the
+// same on all nodes.
+type OIDC struct {
+	Issuer           string `key:"issuer" form:"issuer"`
+	Name             string `key:"name" default:"single sign-on" form:"line"`
+	ClientID         string `key:"client_id" form:"line"`
+	ClientSecret     string `key:"client_secret" form:"hidden" secret:"true"`
+	ClientSecretFile string `key:"client_secret_file" form:"path"`
+	Scopes           string `key:"scopes" default:"openid profile email" form:"line"`
+	NameClaim        string `key:"name_claim" default:"email" form:"line"`
+	GroupsClaim      string `key:"groups_claim" default:"groups" form:"line"`
+	Roles            string `key:"roles" form:"grants"`
+}
+
+// check rejects a provider through which no login could work.
+func (o OIDC) check() error {
+	var missing []string
+	for key, value := range map[string]string{"oidc.issuer": o.Issuer, "oidc.client_id": o.ClientID, "oidc.roles": o.Roles} {
+		if value == "" {
+			missing = append(missing, key)
+		}
+	}
+	slices.Sort(missing)
+	if len(missing) == 0 || len(missing) == 3 && o.ClientSecret == "" {
+		return nil
+	}
+	return errors.New("for the login through an identity provider, set also " + strings.Join(missing, " and "))
 }
 
 // Command says what the commands of jobs may do on this node.

@@ -70,6 +70,9 @@ func TestDefaults(t *testing.T) {
 		Drain:     30 * time.Second,
 		LookAhead: time.Minute, SessionTTL: 5 * time.Second, WorkerTTL: 15 * time.Second,
 		API: config.API{KeyRate: 1000, KeyBurst: 2000, Connections: 8, Requests: 200},
+		OIDC: config.OIDC{
+			Name: "single sign-on", Scopes: "openid profile email", NameClaim: "email", GroupsClaim: "groups",
+		},
 		Log: config.Log{Level: "info", Format: "text"},
 		Command: config.Command{
 			Paths: "/usr:/bin:/sbin:/lib:/lib64:/etc/alternatives:/etc/ld.so.cache:/etc/ssl:/etc/localtime",
@@ -183,6 +186,20 @@ func TestRefusals(t *testing.T) {
 		"yes": {
 			"insecure_listen: yes", "", "",
 			`wrong configuration: insecure_listen: "yes" is not accepted; want true, false (file belfry.yaml line 1)`,
+		},
+		"grants": {
+			"oidc: {roles: admins = default:owner}", "", "",
+			`wrong configuration: oidc.roles: "admins = default:owner" is not accepted; ` +
+				`want entries like admins = default:admin (file belfry.yaml line 1)`,
+		},
+		"half of a provider": {
+			"oidc: {issuer: https://login.example.com/, client_id: belfry}", "", "",
+			"wrong configuration: for the login through an identity provider, set also oidc.roles",
+		},
+		"a provider in the clear": {
+			"oidc: {issuer: http://login.example.com}", "", "",
+			`wrong configuration: oidc.issuer: "http://login.example.com" is not accepted; ` +
+				`want a URL like https://login.example.com, without TLS only on this machine (file belfry.yaml line 1)`,
 		},
 		"all at once": {
 			"slots: 0\ndrain: 2h", "", "",
@@ -366,6 +383,23 @@ func TestShow(t *testing.T) {
 	require.Equal(t, shown{12, "environment BELFRY_SLOTS"}, other["slots"])
 	require.Len(t, other, len(one))
 	require.EqualError(t, v.Show(&table, "xml"), "-o xml: use table, json or yaml")
+}
+
+// TestOIDC: a provider on this machine needs no TLS, and its secret is read from a file and never printed.
+func TestOIDC(t *testing.T) {
+	t.Parallel()
+	secret := write(t, "secret", "c4nary\n")
+	v, err := load(t, "oidc:\n  issuer: http://127.0.0.1:9000\n  client_id: belfry\n  client_secret_file: "+secret+
+		"\n  roles: |\n    admins = default:admin\n    CN=dev,OU=x = other:viewer\n", "", "")
+	require.NoError(t, err)
+	require.Equal(t, "c4nary", v.OIDC.ClientSecret)
+	var out bytes.Buffer
+	for _, output := range []string{"table", "json", "yaml"} {
+		require.NoError(t, v.Show(&out, output))
+	}
+	require.Contains(t, out.String(), "(hidden)")
+	require.NotContains(t, out.String(), "c4nary")
+	require.NotContains(t, refusal(t, "", "BELFRY_OIDC_CLIENT_SECRET=c4nary\tx", ""), "c4nary")
 }
 
 func TestTargetsAllow(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
@@ -105,6 +106,9 @@ func (f *field) accepted() string {
 		"address":      "host:port, for example 127.0.0.1:8420",
 		"keyset":       "what belfry secret keyset new prints",
 		"destinations": "networks like 10.0.0.0/8 and host:port like hooks.internal:443",
+		"issuer":       "a URL like https://login.example.com, without TLS only on this machine",
+		"hidden":       "up to 1,000 characters on one line",
+		"grants":       "entries like admins = default:admin",
 		"line":         "up to 200 characters on one line",
 	}[f.form]
 }
@@ -156,6 +160,13 @@ func (f *field) formOK(text string) bool {
 		u, err := url.Parse(text)
 		return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != "" && u.User == nil &&
 			u.RawQuery == "" && !strings.HasSuffix(text, "/")
+	case f.form == "issuer":
+		return issuerOK(text)
+	case f.form == "hidden":
+		return len(text) <= 1000 && !strings.ContainsFunc(text, unicode.IsControl)
+	case f.form == "grants":
+		grants, err := access.ParseGrants(text)
+		return err == nil && len(grants) > 0 && len(text) <= maxGrants
 	case f.form == "keyset":
 		return json.Valid([]byte(text))
 	case f.form == "path":
@@ -177,6 +188,18 @@ func (f *field) formOK(text string) bool {
 	}
 }
 
+// maxGrants bounds the text of grants.
+const maxGrants = 64 << 10
+
+// issuerOK accepts a trailing slash, which some providers have in their names.
+func issuerOK(text string) bool {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || len(text) > 1000 {
+		return false
+	}
+	return u.Scheme == "https" || u.Scheme == "http" && loopback(net.JoinHostPort(u.Hostname(), "0"))
+}
+
 func addressOK(text string) bool {
 	_, port, err := net.SplitHostPort(text)
 	_, bad := strconv.ParseUint(port, 10, 16)
@@ -191,6 +214,9 @@ func urlOK(text string) bool {
 		!u.Query().Has("password") && !u.Query().Has("sslpassword")
 }
 
+// hidden reports whether no part of the value may be printed.
+func (f *field) hidden() bool { return f.form == "keyset" || f.form == "hidden" }
+
 // show is a value as a user would write it, without secrets.
 func (f *field) show(v reflect.Value) string {
 	switch {
@@ -200,7 +226,7 @@ func (f *field) show(v reflect.Value) string {
 		return strconv.FormatBool(v.Bool())
 	case f.kind.Kind() != reflect.String:
 		return strconv.FormatInt(v.Int(), 10)
-	case f.form == "keyset" && v.String() != "":
+	case f.hidden() && v.String() != "":
 		return "(hidden)"
 	case f.secret:
 		return Redact(v.String())

@@ -39,6 +39,18 @@ var help = map[string]string{
 		"requests never take the connections of runs",
 	"api.requests": "maximum number of requests in progress; further requests are rejected and may retry",
 
+	"oidc.issuer": "identity provider (OpenID Connect) through which people log in to the web UI, " +
+		"exactly as the provider names itself; empty means that only keys log in",
+	"oidc.name":               "name of the provider on the login page",
+	"oidc.client_id":          "id of Belfry at the provider",
+	"oidc.client_secret":      "secret of Belfry at the provider; empty means a public client",
+	"oidc.client_secret_file": "file with the secret, such as a mounted secret, instead of oidc.client_secret",
+	"oidc.scopes":             "what the provider is asked for, separated by spaces; some need groups as well",
+	"oidc.name_claim":         "claim with the name of a person in the audit log; an unverified email is not used",
+	"oidc.groups_claim":       "claim with the groups of a person",
+	"oidc.roles": "what groups may do, each as GROUP = NAMESPACE:ROLE, separated by semicolons or line ends; " +
+		"the group * is everyone whom the provider lets log in",
+
 	"command.enabled": "let jobs run commands on this node, in a sandbox; set it to the same value on all nodes: " +
 		"otherwise those that have it get all partitions with such runs",
 	"command.programs": "programs that jobs may run: files, and directories with everything below them, separated by :",

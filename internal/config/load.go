@@ -118,7 +118,7 @@ func merge(doc *document, layers []layer) (*Values, error) {
 
 // refuse explains why a value is not accepted. It does not repeat a secret.
 func (f *field) refuse(text string, from Source) string {
-	if f.form == "keyset" {
+	if f.hidden() {
 		return fmt.Sprintf("%s: it cannot be read; want %s (%s)", f.key, f.accepted(), from)
 	}
 	if f.secret {
@@ -150,7 +150,7 @@ const urlKey, urlFileKey = "database_url", "database_url_file"
 // readFiles reads the settings that can be in a file of their own, unless a stronger source has the value itself.
 func (v *Values) readFiles(layers []layer) error {
 	settings := reflect.ValueOf(&v.Config).Elem()
-	for _, key := range []string{urlKey, "secrets.keyset"} {
+	for _, key := range []string{urlKey, "secrets.keyset", "oidc.client_secret"} {
 		value, _ := lookup(key)
 		file, _ := lookup(key + "_file")
 		name := settings.FieldByIndex(file.index).String()
@@ -198,8 +198,10 @@ func (v *Values) check() error {
 			"the runs of a node that dies must be planned before another takes over, or they are late",
 			v.LookAhead, v.Source("look_ahead"), v.SessionTTL, v.Source("session_ttl"))}.err()
 	}
-	if err := v.CheckListen(); err != nil {
-		return problems{err.Error()}.err()
+	for _, check := range []func() error{v.CheckListen, v.OIDC.check} {
+		if err := check(); err != nil {
+			return problems{err.Error()}.err()
+		}
 	}
 	warn := func(format string, args ...any) { v.Warnings = append(v.Warnings, fmt.Sprintf(format, args...)) }
 	if v.Drain < time.Second {

@@ -263,7 +263,7 @@ func (d *devServer) startNode(ctx context.Context, dir, ownerURL string) (*node,
 }
 
 func (d *devServer) nodeConfig(databaseURL string) app.Config {
-	c := app.Config{Config: config.Default(), Version: d.Version, NoPublicTargets: true, UI: web.Handler()}
+	c := app.Config{Config: config.Default(), Version: d.Version, NoPublicTargets: true, UI: web.Handler(web.Options{})}
 	c.DatabaseURL, c.Listen, c.Name, c.Drain = databaseURL, d.Listen, "dev", drainTime
 	c.LoginCode = d.code
 	c.Targets.Allow, c.Secrets.Keyset, c.Command = thisMachine, d.secrets.Keyset, d.Command

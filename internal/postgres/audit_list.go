@@ -85,11 +85,11 @@ func auditSeqAt(ctx context.Context, tx pgx.Tx, namespace uuid.UUID, at time.Tim
 }
 
 // auditMatches reads up to $4 entries of a scan, and returns those that match all filters. An actor is as entries have
-// it, or the name or the id of a key: see access.Principal.Actor.
+// it, or the name or the id of a key or a person: see access.Principal.Actor.
 const auditMatches = `), page AS (
     SELECT seq FROM scanned
     WHERE ($5 = '' OR actor = $5 OR starts_with(actor, $5 || ' [') OR starts_with(actor, 'key:' || $5 || ' [')
-           OR right(actor, length($5) + 3) = ' [' || $5 || ']')
+           OR starts_with(actor, 'user:' || $5 || ' [') OR right(actor, length($5) + 3) = ' [' || $5 || ']')
       AND ($6 = '' OR action = $6 OR starts_with(action, $6 || '.')) AND ($7 = '' OR object = $7)
       AND at >= $8 AND at < $9
     ORDER BY seq DESC LIMIT $10

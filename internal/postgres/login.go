@@ -19,20 +19,26 @@ SELECT FROM api_key
 WHERE namespace_id = $1 AND id = $2 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now())
 FOR NO KEY UPDATE`
 
-// dropLogins ends the oldest sessions of a key so that $3 remain. Sessions that have ended go first.
+// dropLogins ends the oldest sessions of a key or a person so that $3 remain. Sessions that have ended go first.
 const dropLogins = `
 DELETE FROM login_session WHERE namespace_id = $1 AND id IN (
     SELECT id FROM login_session WHERE namespace_id = $1 AND key_id = $2
     ORDER BY expires_at > now() AND used_at > now() - $4::interval DESC, created_at DESC, id DESC OFFSET $3)`
 
+// A session of a key does not outlive the key. least ignores NULL.
 const insertLogin = `
-INSERT INTO login_session (id, namespace_id, key_id, hash, client, created_at, used_at, expires_at)
-SELECT $1, $2, $3, $4, $5, now() AS created_at, now() AS used_at, least(now() + $6::interval, expires_at)
-FROM api_key WHERE namespace_id = $2 AND id = $3
+INSERT INTO login_session (id, namespace_id, key_id, hash, client, created_at, used_at, expires_at,
+                           issuer, subject, name, groups)
+SELECT $1, $2, $3, $4, $5, now() AS created_at, now() AS used_at,
+       least(now() + $6::interval, $7::timestamptz,
+             (SELECT expires_at FROM api_key WHERE namespace_id = $2 AND id = $3)),
+       $8, $9, $10, $11::text[]
+ON CONFLICT (id) DO NOTHING
 RETURNING created_at, used_at, expires_at`
 
-// CreateLogin creates a login session of a key and returns it with its secret, which is not stored. If the key has
-// access.MaxLogins sessions, the oldest ends. ErrNotFound: the key was revoked or has expired meanwhile.
+// CreateLogin creates a login session of a key or a person and returns it with its secret, which is not stored. If there
+// are access.MaxLogins sessions, the oldest ends. ErrNotFound: the key was revoked or has expired meanwhile. ErrConflict:
+// a session with the id exists.
 func (a *API) CreateLogin(ctx context.Context, o access.LoginParams) (l access.Login, secret string, err error) {
 	var random [32]byte
 	if _, err := rand.Read(random[:]); err != nil {
@@ -43,32 +49,26 @@ func (a *API) CreateLogin(ctx context.Context, o access.LoginParams) (l access.L
 	if err != nil {
 		return l, "", err
 	}
-	l.Client = access.ShortClient(o.Client)
-	if l.ID, err = uuid.NewV7(); err != nil {
-		return l, "", err
+	l.Client, l.ID = access.ShortClient(o.Client), o.ID
+	if l.ID == uuid.Nil {
+		if l.ID, err = uuid.NewV7(); err != nil {
+			return l, "", err
+		}
 	}
 	err = a.db.Tx(ctx, pool.In(o.Namespace), "log in", func(tx pgx.Tx) error {
-		locked, err := tx.Exec(ctx, lockLoginKey, o.Namespace, o.Key)
-		switch {
-		case err != nil:
+		if err := lockLogins(ctx, tx, o.Principal); err != nil {
 			return err
-		case locked.RowsAffected() == 0:
-			return ErrNotFound
 		}
 		if _, err := tx.Exec(
 			ctx, dropLogins, o.Namespace, o.Key, access.MaxLogins-1, access.LoginIdle,
 		); err != nil {
 			return err
 		}
-		row := tx.QueryRow(ctx, insertLogin, l.ID, o.Namespace, o.Key, hash[:], l.Client, access.LoginLife)
-		if err := row.Scan(&l.CreatedAt, &l.UsedAt, &l.ExpiresAt); err != nil {
+		if err := insertLoginOf(ctx, tx, o, hash[:], &l); err != nil {
 			return err
 		}
-		l.CreatedAt, l.UsedAt, l.ExpiresAt = l.CreatedAt.UTC(), l.UsedAt.UTC(), l.ExpiresAt.UTC()
-		return audit(ctx, tx, auditParams{o.Namespace, o.Actor(), "session.login", access.FormatLoginID(l.ID)},
-			struct {
-				Client string `json:"client"`
-			}{l.Client})
+		detail := loginDetail{Client: l.Client, Issuer: o.Person.Issuer, Subject: o.Person.Subject}
+		return audit(ctx, tx, auditParams{o.Namespace, o.Actor(), "session.login", access.FormatLoginID(l.ID)}, detail)
 	})
 	if err != nil {
 		return l, "", err
@@ -76,27 +76,74 @@ func (a *API) CreateLogin(ctx context.Context, o access.LoginParams) (l access.L
 	return l, secret, nil
 }
 
-// A session is valid while its key is. least ignores NULL.
+type loginDetail struct {
+	Client  string `json:"client"`
+	Issuer  string `json:"issuer,omitempty"`
+	Subject string `json:"subject,omitempty"`
+}
+
+// lockLogins makes logins of the same key or person wait for each other. A person has no row to lock. Logins of people
+// are rare, so they wait for the audit log of the namespace, which they write to anyway.
+func lockLogins(ctx context.Context, tx pgx.Tx, p access.Principal) error {
+	if p.IsPerson() {
+		_, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, auditLock(p.Namespace))
+		return err
+	}
+	locked, err := tx.Exec(ctx, lockLoginKey, p.Namespace, p.Key)
+	if err == nil && locked.RowsAffected() == 0 {
+		return ErrNotFound
+	}
+	return err
+}
+
+// insertLoginOf writes the row of a session, and reads its times.
+func insertLoginOf(ctx context.Context, tx pgx.Tx, o access.LoginParams, hash []byte, l *access.Login) error {
+	var issuer, subject, name *string
+	var groups []string
+	if p := o.Person; o.IsPerson() {
+		issuer, subject, name, groups = &p.Issuer, &p.Subject, &p.Name, append([]string{}, p.Groups...)
+	}
+	var until *time.Time
+	if !o.Until.IsZero() {
+		until = &o.Until
+	}
+	err := tx.QueryRow(ctx, insertLogin, l.ID, o.Namespace, o.Key, hash, l.Client, access.LoginLife, until,
+		issuer, subject, name, groups).Scan(&l.CreatedAt, &l.UsedAt, &l.ExpiresAt)
+	if noRows(err) {
+		return fmt.Errorf("%w: the login was completed before", ErrConflict)
+	}
+	l.CreatedAt, l.UsedAt, l.ExpiresAt = l.CreatedAt.UTC(), l.UsedAt.UTC(), l.ExpiresAt.UTC()
+	return err
+}
+
+// A session of a key is valid while the key is. least ignores NULL.
 const findLogin = `
-SELECT k.id, k.name, k.namespace_id, n.name, k.role, l.id,
+SELECT l.key_id, coalesce(k.name, l.name), l.namespace_id, n.name, coalesce(k.role, ''), l.id,
+       coalesce(l.issuer, ''), coalesce(l.subject, ''), l.groups,
        extract(epoch FROM least(l.expires_at, l.used_at + $2::interval, k.expires_at) - now())::float8,
        l.used_at < now() - $3::interval
-FROM login_session l JOIN api_key k ON k.id = l.key_id JOIN namespace n ON n.id = k.namespace_id
+FROM login_session l JOIN namespace n ON n.id = l.namespace_id LEFT JOIN api_key k ON k.id = l.key_id
 WHERE l.hash = $1 AND l.expires_at > now() AND l.used_at > now() - $2::interval
-  AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > now())`
+  AND (l.subject IS NOT NULL
+       OR k.id IS NOT NULL AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > now()))`
 
 // LoginPrincipal returns who has the secret of a login session, by its hash. It also extends the session, but writes
-// that at most once per access.LoginTouch. ErrNotFound: there is no such session, or it or its key has ended.
+// that at most once per access.LoginTouch. The principal of a person has no role: see access.Provider. ErrNotFound:
+// there is no such session, or it or its key has ended.
 func (a *Admin) LoginPrincipal(ctx context.Context, hash [32]byte) (p access.Principal, err error) {
 	var left float64
 	var touch bool
 	err = a.db.QueryRow(ctx, findLogin, hash[:], access.LoginIdle, access.LoginTouch).Scan(
-		&p.Key, &p.KeyName, &p.Namespace, &p.NamespaceName, &p.Role, &p.Login, &left, &touch)
+		&p.Key, &p.KeyName, &p.Namespace, &p.NamespaceName, &p.Role, &p.Login,
+		&p.Person.Issuer, &p.Person.Subject, &p.Person.Groups, &left, &touch)
 	switch {
 	case noRows(err):
 		return p, ErrNotFound
 	case err != nil:
 		return p, fmt.Errorf("find the login session: %w", err)
+	}
+	if p.IsPerson() {
+		p.Person.Name = p.KeyName
 	}
 	p.Left = max(1, time.Duration(left*float64(time.Second)))
 	if touch {
@@ -116,20 +163,20 @@ UPDATE login_session SET used_at = now() WHERE namespace_id = $1 AND id = $2 AND
 }
 
 const listLogins = `
-SELECT id, client, created_at, used_at, expires_at FROM login_session
+SELECT id, coalesce(name, ''), client, created_at, used_at, expires_at FROM login_session
 WHERE namespace_id = $1 AND key_id = $2 AND expires_at > now() AND used_at > now() - $3::interval
 ORDER BY created_at DESC, id DESC LIMIT $4`
 
-// Logins lists the login sessions of a key, newest first.
-func (a *API) Logins(ctx context.Context, namespace, key uuid.UUID) (out []access.Login, err error) {
+// Logins lists the login sessions of a key or a person, newest first.
+func (a *API) Logins(ctx context.Context, namespace, owner uuid.UUID) (out []access.Login, err error) {
 	err = a.db.Query(ctx, pool.In(namespace), func(rows pgx.Rows) error {
 		out, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (l access.Login, err error) {
-			err = row.Scan(&l.ID, &l.Client, &l.CreatedAt, &l.UsedAt, &l.ExpiresAt)
+			err = row.Scan(&l.ID, &l.Name, &l.Client, &l.CreatedAt, &l.UsedAt, &l.ExpiresAt)
 			l.CreatedAt, l.UsedAt, l.ExpiresAt = l.CreatedAt.UTC(), l.UsedAt.UTC(), l.ExpiresAt.UTC()
 			return l, err
 		})
 		return err
-	}, listLogins, namespace, key, access.LoginIdle, access.MaxLogins)
+	}, listLogins, namespace, owner, access.LoginIdle, access.MaxLogins)
 	if err != nil {
 		return nil, fmt.Errorf("list login sessions: %w", err)
 	}
@@ -157,15 +204,14 @@ WITH ended AS (
     RETURNING expires_at > now() AND used_at > now() - $3::interval AS live)
 SELECT count(*) FILTER (WHERE live) FROM ended`
 
-// RevokeLogins ends all login sessions of a principal's key, and returns how many there were.
-func (a *API) RevokeLogins(ctx context.Context, p access.Principal) (ended int, err error) {
-	err = a.db.Tx(ctx, pool.In(p.Namespace), "revoke login sessions", func(tx pgx.Tx) error {
-		row := tx.QueryRow(ctx, revokeLogins, p.Namespace, p.Key, access.LoginIdle)
+// RevokeLogins ends all login sessions of a key or a person, and returns how many there were.
+func (a *API) RevokeLogins(ctx context.Context, o access.RevokeLoginsParams) (ended int, err error) {
+	err = a.db.Tx(ctx, pool.In(o.Namespace), "revoke login sessions", func(tx pgx.Tx) error {
+		row := tx.QueryRow(ctx, revokeLogins, o.Namespace, o.Owner, access.LoginIdle)
 		if err := row.Scan(&ended); err != nil || ended == 0 {
 			return err
 		}
-		object := access.FormatKeyID(p.Key)
-		return audit(ctx, tx, auditParams{p.Namespace, p.Actor(), "session.revoke", object}, struct {
+		return audit(ctx, tx, auditParams{o.Namespace, o.Actor, "session.revoke", o.Object}, struct {
 			Sessions int `json:"sessions"`
 		}{ended})
 	})

@@ -34,7 +34,7 @@ func (s *Server) registerKeys() {
 		Status: http.StatusNoContent,
 	}, s.revokeKey)
 	rest.Register(s.api, rest.Operation{
-		ID: "get-self", Route: "GET /self", Summary: "Get the key that sends the request", Role: access.Viewer,
+		ID: "get-self", Route: "GET /self", Summary: "Get the key, or the person, that sends the request", Role: access.Viewer,
 	}, s.getSelf)
 }
 
@@ -139,12 +139,14 @@ func (s *Server) revokeKey(ctx context.Context, in *KeyPath) (*struct{}, error) 
 	return nil, nil
 }
 
-// Self is the key that sends the request.
+// Self is who sends the request.
 type Self struct {
 	Namespace string `json:"namespace"`
-	Key       string `json:"key" doc:"The id of the key."`
-	Name      string `json:"name" doc:"The name of the key."`
+	Key       string `json:"key" doc:"The id of the key. Empty: a person logged in through an identity provider."`
+	Name      string `json:"name" doc:"The name of the key or the person."`
 	Role      Role   `json:"role"`
+	Actor     string `json:"actor" doc:"How versions and the audit log name the key or the person."`
+	Subject   string `json:"subject,omitempty" doc:"The identity provider's id of the person. Missing: a key."`
 }
 
 type getSelfOutput struct {
@@ -153,8 +155,11 @@ type getSelfOutput struct {
 
 func (s *Server) getSelf(ctx context.Context, _ *struct{}) (*getSelfOutput, error) {
 	p := rest.Principal(ctx)
-	out := &getSelfOutput{}
-	out.Body.Namespace, out.Body.Key = p.NamespaceName, access.FormatKeyID(p.Key)
-	out.Body.Name, out.Body.Role = p.KeyName, Role(p.Role)
+	out := &getSelfOutput{Self{
+		Namespace: p.NamespaceName, Name: p.KeyName, Role: Role(p.Role), Actor: p.Actor(), Subject: p.Person.Subject,
+	}}
+	if !p.IsPerson() {
+		out.Body.Key = access.FormatKeyID(p.Key)
+	}
 	return out, nil
 }

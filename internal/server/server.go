@@ -5,10 +5,12 @@ import (
 	"log/slog"
 	"net/http"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/server/cluster"
 	"github.com/belfry-dev/belfry/internal/server/jobs"
 	"github.com/belfry-dev/belfry/internal/server/load"
+	"github.com/belfry-dev/belfry/internal/server/oidc"
 	"github.com/belfry-dev/belfry/internal/server/overview"
 	"github.com/belfry-dev/belfry/internal/server/rest"
 	"github.com/belfry-dev/belfry/internal/server/sessions"
@@ -41,6 +43,8 @@ type Options struct {
 	// Logins has the login sessions of the web UI. LoginCode creates one without a key; nil: no code does.
 	Logins    sessions.Store
 	LoginCode *sessions.Code
+	// OIDC lets people log in through an identity provider; nil: keys alone log in.
+	OIDC *OIDC
 	// Interrupt ends an attempt early if this node is delivering it, and reports whether it is.
 	// nil means that it never is.
 	Interrupt func(k job.Key, attempt int16) bool
@@ -52,6 +56,19 @@ type Options struct {
 	Observe  rest.Observer // may be nil
 	Log      *slog.Logger
 	Version  string
+}
+
+// OIDC is an identity provider, and what its people may do.
+type OIDC struct {
+	oidc.Config
+	Grants access.Grants
+}
+
+func (o *OIDC) provider() *access.Provider {
+	if o == nil {
+		return nil
+	}
+	return &access.Provider{Issuer: o.Issuer, Grants: o.Grants}
 }
 
 // Server serves the API. It is safe for concurrent use.
@@ -89,15 +106,15 @@ var groups = []rest.Group{
 	{Name: "audit", Description: "Who changed what."},
 	{Name: "cluster", Description: "The nodes."},
 	{Name: "schedules", Description: "What the schedules of all jobs have in common."},
-	{Name: "self", Description: "The key that sends the request."},
+	{Name: "self", Description: "The key, or the person, that sends the request."},
 	{Name: "session", Description: "The login session of the web UI that sends the request."},
-	{Name: "sessions", Description: "The login sessions of the key that sends the request."},
+	{Name: "sessions", Description: "The login sessions of the key, or the person, that sends the request."},
 }
 
 // New returns a Server with all operations.
 func New(o Options) *Server {
 	api := rest.New(rest.Options{
-		Keys: o.Keys, ReportKey: o.ReportKey, Classify: o.Classify, ExplainChoice: jobs.ExplainSchedule,
+		Keys: o.Keys, Provider: o.OIDC.provider(), ReportKey: o.ReportKey, Classify: o.Classify, ExplainChoice: jobs.ExplainSchedule,
 		Limits: o.Limits, Groups: groups, Observe: o.Observe, Log: o.Log, Version: o.Version,
 	})
 	s := &Server{opts: o, api: api, waiting: make(chan struct{}, maxWaiting)}
@@ -107,7 +124,7 @@ func New(o Options) *Server {
 	load.Register(api, o.Load)
 	overview.Register(api, &overview.Handlers{Views: o.Overview, Cluster: o.Live, Load: o.Load})
 	s.registerKeys()
-	sessions.Register(api, sessions.Options{Store: o.Logins, Code: o.LoginCode, Version: o.Version})
+	s.registerSessions()
 	s.registerRuns()
 	s.registerWhy()
 	s.registerDeadLetters()
@@ -120,6 +137,19 @@ func New(o Options) *Server {
 	s.registerReports()
 	s.registerAudit()
 	return s
+}
+
+func (s *Server) registerSessions() {
+	o := s.opts
+	sessions.Register(s.api, sessions.Options{
+		Store: o.Logins, Code: o.LoginCode, Version: o.Version, Provider: o.OIDC.provider(),
+	})
+	if o.OIDC != nil {
+		if o.Log == nil {
+			o.Log = slog.New(slog.DiscardHandler)
+		}
+		oidc.Register(s.api, oidc.Options{Config: o.OIDC.Config, Grants: o.OIDC.Grants, Store: o.Logins, Log: o.Log})
+	}
 }
 
 // Routes lists every route as a pattern of http.ServeMux.

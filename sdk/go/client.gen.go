@@ -2801,7 +2801,7 @@ type LoginRequest struct {
 
 // LoginSession defines model for LoginSession.
 type LoginSession struct {
-	// Actor How versions and the audit log name the key.
+	// Actor How versions and the audit log name the key or the person.
 	Actor     string    `json:"actor"`
 	CreatedAt time.Time `json:"created_at"`
 
@@ -2811,10 +2811,16 @@ type LoginSession struct {
 	// ID The id of the session. Not secret.
 	ID string `json:"id"`
 
-	// Name The name of the key that logged in.
+	// Name The name of the key or the person that logged in.
 	Name      string `json:"name"`
 	Namespace string `json:"namespace"`
-	Role      Role   `json:"role"`
+
+	// Namespaces Of a person: the namespaces to switch between, by name.
+	Namespaces []SessionNamespace `json:"namespaces,omitempty,omitzero"`
+	Role       Role               `json:"role"`
+
+	// Subject The identity provider's id of the person. Missing: a key.
+	Subject string `json:"subject,omitempty,omitzero"`
 
 	// Version The version of the node that answers.
 	Version string `json:"version"`
@@ -2839,7 +2845,7 @@ type LoginSessionSummary struct {
 	ExpiresAt time.Time `json:"expires_at"`
 	ID        string    `json:"id"`
 
-	// Name The name of the key that logged in.
+	// Name The name of the key or the person that logged in.
 	Name string `json:"name"`
 
 	// UsedAt When it was last used, accurate to a minute.
@@ -4018,13 +4024,19 @@ type SecretRequest struct {
 
 // Self defines model for Self.
 type Self struct {
-	// Key The id of the key.
+	// Actor How versions and the audit log name the key or the person.
+	Actor string `json:"actor"`
+
+	// Key The id of the key. Empty: a person logged in through an identity provider.
 	Key string `json:"key"`
 
-	// Name The name of the key.
+	// Name The name of the key or the person.
 	Name      string `json:"name"`
 	Namespace string `json:"namespace"`
 	Role      Role   `json:"role"`
+
+	// Subject The identity provider's id of the person. Missing: a key.
+	Subject string `json:"subject,omitempty,omitzero"`
 }
 
 // Session defines model for Session.
@@ -4043,6 +4055,12 @@ type Session struct {
 
 	// TTLMs How long the session lives after a heartbeat.
 	TTLMs int64 `json:"ttl_ms"`
+}
+
+// SessionNamespace defines model for SessionNamespace.
+type SessionNamespace struct {
+	Name string `json:"name"`
+	Role Role   `json:"role"`
 }
 
 // SessionRequest defines model for SessionRequest.
@@ -4215,6 +4233,12 @@ type StreakState string
 type SuccessReport struct {
 	// Message The result, for people.
 	Message string `json:"message,omitempty,omitzero"`
+}
+
+// SwitchRequest defines model for SwitchRequest.
+type SwitchRequest struct {
+	// Namespace One of the namespaces of GET /api/v1/session.
+	Namespace string `json:"namespace"`
 }
 
 // Target defines model for Target.
@@ -4957,6 +4981,18 @@ type ListSecretsParams struct {
 	PageToken *string `form:"page_token,omitempty" json:"page_token,omitempty"`
 }
 
+// ListLoginSessionsParams defines parameters for ListLoginSessions.
+type ListLoginSessionsParams struct {
+	// Subject The identity provider's id of another person. Needs the role admin.
+	Subject *string `form:"subject,omitempty" json:"subject,omitempty"`
+}
+
+// RevokeLoginSessionsParams defines parameters for RevokeLoginSessions.
+type RevokeLoginSessionsParams struct {
+	// Subject The identity provider's id of another person. Needs the role admin.
+	Subject *string `form:"subject,omitempty" json:"subject,omitempty"`
+}
+
 // GetStatsParams defines parameters for GetStats.
 type GetStatsParams struct {
 	// From Default: an hour before to, or a day if the step is an hour.
@@ -5074,6 +5110,9 @@ type ReplaceSecretJSONRequestBody = SecretRequest
 
 // CreateLoginSessionJSONRequestBody defines body for CreateLoginSession for application/json ContentType.
 type CreateLoginSessionJSONRequestBody = LoginRequest
+
+// SwitchLoginSessionJSONRequestBody defines body for SwitchLoginSession for application/json ContentType.
+type SwitchLoginSessionJSONRequestBody = SwitchRequest
 
 // AsSchedule0 returns the union data inside the Schedule as a Schedule0
 func (t Schedule) AsSchedule0() (Schedule0, error) {
@@ -6075,7 +6114,7 @@ type ClientInterface interface {
 	// Corresponds with PUT /api/v1/secrets/{secret} (the `ReplaceSecret` operationId).
 	ReplaceSecret(ctx context.Context, secret string, body ReplaceSecretJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetSelf Get the key that sends the request
+	// GetSelf Get the key, or the person, that sends the request
 	//
 	// Corresponds with GET /api/v1/self (the `GetSelf` operationId).
 	GetSelf(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -6110,19 +6149,37 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/session (the `CreateLoginSession` operationId).
 	CreateLoginSession(ctx context.Context, body CreateLoginSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListLoginSessions List the sessions of the key
+	// SwitchLoginSessionWithBody Switch to another namespace
 	//
-	// Lists the live login sessions of the key that sends the request, or of the key of its session.
+	// Ends the session that sends the request, and creates one in another namespace, which ends when the first one would have. For people who logged in through an identity provider: a key has one namespace.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/session:switch (the `SwitchLoginSession` operationId).
+	SwitchLoginSessionWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SwitchLoginSession Switch to another namespace
+	//
+	// Ends the session that sends the request, and creates one in another namespace, which ends when the first one would have. For people who logged in through an identity provider: a key has one namespace.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/session:switch (the `SwitchLoginSession` operationId).
+	SwitchLoginSession(ctx context.Context, body SwitchLoginSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListLoginSessions List your sessions
+	//
+	// Lists the live login sessions, in this namespace, of the key or the person that sends the request. An admin can list those of another person by `subject`.
 	//
 	// Corresponds with GET /api/v1/sessions (the `ListLoginSessions` operationId).
-	ListLoginSessions(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+	ListLoginSessions(ctx context.Context, params *ListLoginSessionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// RevokeLoginSessions Log out everywhere
 	//
-	// Ends all login sessions of the key that sends the request, or of the key of its session. Other nodes accept them for up to 5 seconds.
+	// Ends all login sessions, in this namespace, of the key or the person that sends the request. An admin can end those of another person by `subject`. Other nodes accept them for up to 5 seconds.
 	//
 	// Corresponds with POST /api/v1/sessions:revoke (the `RevokeLoginSessions` operationId).
-	RevokeLoginSessions(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+	RevokeLoginSessions(ctx context.Context, params *RevokeLoginSessionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetStats Get what happened in each minute or hour
 	//
@@ -8056,7 +8113,7 @@ func (c *RawClient) ReplaceSecret(ctx context.Context, secret string, body Repla
 	return c.Client.Do(req)
 }
 
-// GetSelf Get the key that sends the request
+// GetSelf Get the key, or the person, that sends the request
 //
 // Corresponds with GET /api/v1/self (the `GetSelf` operationId).
 func (c *RawClient) GetSelf(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -8141,13 +8198,51 @@ func (c *RawClient) CreateLoginSession(ctx context.Context, body CreateLoginSess
 	return c.Client.Do(req)
 }
 
-// ListLoginSessions List the sessions of the key
+// SwitchLoginSessionWithBody Switch to another namespace
 //
-// Lists the live login sessions of the key that sends the request, or of the key of its session.
+// Ends the session that sends the request, and creates one in another namespace, which ends when the first one would have. For people who logged in through an identity provider: a key has one namespace.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/session:switch (the `SwitchLoginSession` operationId).
+func (c *RawClient) SwitchLoginSessionWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSwitchLoginSessionRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SwitchLoginSession Switch to another namespace
+//
+// Ends the session that sends the request, and creates one in another namespace, which ends when the first one would have. For people who logged in through an identity provider: a key has one namespace.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/session:switch (the `SwitchLoginSession` operationId).
+func (c *RawClient) SwitchLoginSession(ctx context.Context, body SwitchLoginSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSwitchLoginSessionRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListLoginSessions List your sessions
+//
+// Lists the live login sessions, in this namespace, of the key or the person that sends the request. An admin can list those of another person by `subject`.
 //
 // Corresponds with GET /api/v1/sessions (the `ListLoginSessions` operationId).
-func (c *RawClient) ListLoginSessions(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewListLoginSessionsRequest(c.Server)
+func (c *RawClient) ListLoginSessions(ctx context.Context, params *ListLoginSessionsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListLoginSessionsRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -8160,11 +8255,11 @@ func (c *RawClient) ListLoginSessions(ctx context.Context, reqEditors ...Request
 
 // RevokeLoginSessions Log out everywhere
 //
-// Ends all login sessions of the key that sends the request, or of the key of its session. Other nodes accept them for up to 5 seconds.
+// Ends all login sessions, in this namespace, of the key or the person that sends the request. An admin can end those of another person by `subject`. Other nodes accept them for up to 5 seconds.
 //
 // Corresponds with POST /api/v1/sessions:revoke (the `RevokeLoginSessions` operationId).
-func (c *RawClient) RevokeLoginSessions(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewRevokeLoginSessionsRequest(c.Server)
+func (c *RawClient) RevokeLoginSessions(ctx context.Context, params *RevokeLoginSessionsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRevokeLoginSessionsRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -12904,8 +12999,48 @@ func NewCreateLoginSessionRequestWithBody(server string, contentType string, bod
 	return req, nil
 }
 
+// NewSwitchLoginSessionRequest calls the generic SwitchLoginSession builder with application/json body
+func NewSwitchLoginSessionRequest(server string, body SwitchLoginSessionJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSwitchLoginSessionRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewSwitchLoginSessionRequestWithBody constructs an http.Request for the SwitchLoginSession method, with any body, and a specified content type
+func NewSwitchLoginSessionRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/session:switch")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewListLoginSessionsRequest constructs an http.Request for the ListLoginSessions method
-func NewListLoginSessionsRequest(server string) (*http.Request, error) {
+func NewListLoginSessionsRequest(server string, params *ListLoginSessionsParams) (*http.Request, error) {
 	var err error
 
 	serverURL, err := url.Parse(server)
@@ -12923,6 +13058,33 @@ func NewListLoginSessionsRequest(server string) (*http.Request, error) {
 		return nil, err
 	}
 
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Subject != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "subject", *params.Subject, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
@@ -12932,7 +13094,7 @@ func NewListLoginSessionsRequest(server string) (*http.Request, error) {
 }
 
 // NewRevokeLoginSessionsRequest constructs an http.Request for the RevokeLoginSessions method
-func NewRevokeLoginSessionsRequest(server string) (*http.Request, error) {
+func NewRevokeLoginSessionsRequest(server string, params *RevokeLoginSessionsParams) (*http.Request, error) {
 	var err error
 
 	serverURL, err := url.Parse(server)
@@ -12948,6 +13110,33 @@ func NewRevokeLoginSessionsRequest(server string) (*http.Request, error) {
 	queryURL, err := serverURL.Parse(operationPath)
 	if err != nil {
 		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Subject != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "subject", *params.Subject, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
 	}
 
 	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
@@ -14054,7 +14243,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with PUT /api/v1/secrets/{secret} (the `ReplaceSecret` operationId).
 	ReplaceSecretWithResponse(ctx context.Context, secret string, body ReplaceSecretJSONRequestBody, reqEditors ...RequestEditorFn) (*ReplaceSecretResponse, error)
 
-	// GetSelfWithResponse Get the key that sends the request
+	// GetSelfWithResponse Get the key, or the person, that sends the request
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -14095,23 +14284,41 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v1/session (the `CreateLoginSession` operationId).
 	CreateLoginSessionWithResponse(ctx context.Context, body CreateLoginSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateLoginSessionResponse, error)
 
-	// ListLoginSessionsWithResponse List the sessions of the key
+	// SwitchLoginSessionWithBodyWithResponse Switch to another namespace
 	//
-	// Lists the live login sessions of the key that sends the request, or of the key of its session.
+	// Ends the session that sends the request, and creates one in another namespace, which ends when the first one would have. For people who logged in through an identity provider: a key has one namespace.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/session:switch (the `SwitchLoginSession` operationId).
+	SwitchLoginSessionWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SwitchLoginSessionResponse, error)
+
+	// SwitchLoginSessionWithResponse Switch to another namespace
+	//
+	// Ends the session that sends the request, and creates one in another namespace, which ends when the first one would have. For people who logged in through an identity provider: a key has one namespace.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/session:switch (the `SwitchLoginSession` operationId).
+	SwitchLoginSessionWithResponse(ctx context.Context, body SwitchLoginSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*SwitchLoginSessionResponse, error)
+
+	// ListLoginSessionsWithResponse List your sessions
+	//
+	// Lists the live login sessions, in this namespace, of the key or the person that sends the request. An admin can list those of another person by `subject`.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/sessions (the `ListLoginSessions` operationId).
-	ListLoginSessionsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListLoginSessionsResponse, error)
+	ListLoginSessionsWithResponse(ctx context.Context, params *ListLoginSessionsParams, reqEditors ...RequestEditorFn) (*ListLoginSessionsResponse, error)
 
 	// RevokeLoginSessionsWithResponse Log out everywhere
 	//
-	// Ends all login sessions of the key that sends the request, or of the key of its session. Other nodes accept them for up to 5 seconds.
+	// Ends all login sessions, in this namespace, of the key or the person that sends the request. An admin can end those of another person by `subject`. Other nodes accept them for up to 5 seconds.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/sessions:revoke (the `RevokeLoginSessions` operationId).
-	RevokeLoginSessionsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*RevokeLoginSessionsResponse, error)
+	RevokeLoginSessionsWithResponse(ctx context.Context, params *RevokeLoginSessionsParams, reqEditors ...RequestEditorFn) (*RevokeLoginSessionsResponse, error)
 
 	// GetStatsWithResponse Get what happened in each minute or hour
 	//
@@ -18114,6 +18321,62 @@ func (r CreateLoginSessionResponse) ContentType() string {
 	return ""
 }
 
+// SwitchLoginSessionResponse201Headers the declared response headers of an HTTP 201 response for SwitchLoginSession
+type SwitchLoginSessionResponse201Headers struct {
+	Location  string
+	SetCookie string
+}
+
+type SwitchLoginSessionResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *LoginSession
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+	// Headers201 the parsed response headers for an HTTP 201 response
+	Headers201 *SwitchLoginSessionResponse201Headers
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r SwitchLoginSessionResponse) GetJSON201() *LoginSession {
+	return r.JSON201
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r SwitchLoginSessionResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r SwitchLoginSessionResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SwitchLoginSessionResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SwitchLoginSessionResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SwitchLoginSessionResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type ListLoginSessionsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -19851,7 +20114,7 @@ func (c *ClientWithResponses) ReplaceSecretWithResponse(ctx context.Context, sec
 	return ParseReplaceSecretResponse(rsp)
 }
 
-// GetSelfWithResponse Get the key that sends the request
+// GetSelfWithResponse Get the key, or the person, that sends the request
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -19922,15 +20185,45 @@ func (c *ClientWithResponses) CreateLoginSessionWithResponse(ctx context.Context
 	return ParseCreateLoginSessionResponse(rsp)
 }
 
-// ListLoginSessionsWithResponse List the sessions of the key
+// SwitchLoginSessionWithBodyWithResponse Switch to another namespace
 //
-// Lists the live login sessions of the key that sends the request, or of the key of its session.
+// Ends the session that sends the request, and creates one in another namespace, which ends when the first one would have. For people who logged in through an identity provider: a key has one namespace.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/session:switch (the `SwitchLoginSession` operationId).
+func (c *ClientWithResponses) SwitchLoginSessionWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SwitchLoginSessionResponse, error) {
+	rsp, err := c.SwitchLoginSessionWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSwitchLoginSessionResponse(rsp)
+}
+
+// SwitchLoginSessionWithResponse Switch to another namespace
+//
+// Ends the session that sends the request, and creates one in another namespace, which ends when the first one would have. For people who logged in through an identity provider: a key has one namespace.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/session:switch (the `SwitchLoginSession` operationId).
+func (c *ClientWithResponses) SwitchLoginSessionWithResponse(ctx context.Context, body SwitchLoginSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*SwitchLoginSessionResponse, error) {
+	rsp, err := c.SwitchLoginSession(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSwitchLoginSessionResponse(rsp)
+}
+
+// ListLoginSessionsWithResponse List your sessions
+//
+// Lists the live login sessions, in this namespace, of the key or the person that sends the request. An admin can list those of another person by `subject`.
 //
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /api/v1/sessions (the `ListLoginSessions` operationId).
-func (c *ClientWithResponses) ListLoginSessionsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListLoginSessionsResponse, error) {
-	rsp, err := c.ListLoginSessions(ctx, reqEditors...)
+func (c *ClientWithResponses) ListLoginSessionsWithResponse(ctx context.Context, params *ListLoginSessionsParams, reqEditors ...RequestEditorFn) (*ListLoginSessionsResponse, error) {
+	rsp, err := c.ListLoginSessions(ctx, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -19939,13 +20232,13 @@ func (c *ClientWithResponses) ListLoginSessionsWithResponse(ctx context.Context,
 
 // RevokeLoginSessionsWithResponse Log out everywhere
 //
-// Ends all login sessions of the key that sends the request, or of the key of its session. Other nodes accept them for up to 5 seconds.
+// Ends all login sessions, in this namespace, of the key or the person that sends the request. An admin can end those of another person by `subject`. Other nodes accept them for up to 5 seconds.
 //
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /api/v1/sessions:revoke (the `RevokeLoginSessions` operationId).
-func (c *ClientWithResponses) RevokeLoginSessionsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*RevokeLoginSessionsResponse, error) {
-	rsp, err := c.RevokeLoginSessions(ctx, reqEditors...)
+func (c *ClientWithResponses) RevokeLoginSessionsWithResponse(ctx context.Context, params *RevokeLoginSessionsParams, reqEditors ...RequestEditorFn) (*RevokeLoginSessionsResponse, error) {
+	rsp, err := c.RevokeLoginSessions(ctx, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -22945,6 +23238,59 @@ func ParseCreateLoginSessionResponse(rsp *http.Response) (*CreateLoginSessionRes
 	switch {
 	case rsp.StatusCode == 201:
 		var headers CreateLoginSessionResponse201Headers
+		if values := rsp.Header.Values("Location"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Location = value
+		}
+		if values := rsp.Header.Values("Set-Cookie"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Set-Cookie", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.SetCookie = value
+		}
+		response.Headers201 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseSwitchLoginSessionResponse parses an HTTP response from a SwitchLoginSessionWithResponse call
+func ParseSwitchLoginSessionResponse(rsp *http.Response) (*SwitchLoginSessionResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SwitchLoginSessionResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest LoginSession
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 201:
+		var headers SwitchLoginSessionResponse201Headers
 		if values := rsp.Header.Values("Location"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {

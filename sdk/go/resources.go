@@ -235,12 +235,18 @@ func (k Keys) Revoke(ctx context.Context, key string, opts ...CallOption) error 
 	return err
 }
 
-// Sessions lists and ends the login sessions of the client's own key in the web UI.
+// Sessions lists and ends login sessions in the web UI: those of the client's own key, and, with the role admin, those
+// of people who logged in through the identity provider.
 type Sessions struct{ api *ClientWithResponses }
 
-// List returns the sessions, newest first.
+// List returns the sessions of the client's own key, newest first.
 func (s Sessions) List(ctx context.Context, opts ...CallOption) ([]LoginSessionSummary, error) {
-	r, err := s.api.ListLoginSessionsWithResponse(ctx, opts...)
+	return s.ListOf(ctx, "", opts...)
+}
+
+// ListOf returns the sessions of a person, newest first. The subject is the identity provider's id of the person.
+func (s Sessions) ListOf(ctx context.Context, subject string, opts ...CallOption) ([]LoginSessionSummary, error) {
+	r, err := s.api.ListLoginSessionsWithResponse(ctx, &ListLoginSessionsParams{Subject: optional(subject)}, opts...)
 	if err != nil {
 		return nil, err
 	}
@@ -251,9 +257,16 @@ func (s Sessions) List(ctx context.Context, opts ...CallOption) ([]LoginSessionS
 	return page.Items, nil
 }
 
-// Revoke ends all sessions, and returns how many there were.
+// Revoke ends all sessions of the client's own key, and returns how many there were.
 func (s Sessions) Revoke(ctx context.Context, opts ...CallOption) (int64, error) {
-	r, err := s.api.RevokeLoginSessionsWithResponse(ctx, opts...)
+	return s.RevokeOf(ctx, "", opts...)
+}
+
+// RevokeOf ends all sessions of a person, and returns how many there were. The subject is the identity provider's id of
+// the person.
+func (s Sessions) RevokeOf(ctx context.Context, subject string, opts ...CallOption) (int64, error) {
+	params := &RevokeLoginSessionsParams{Subject: optional(subject)}
+	r, err := s.api.RevokeLoginSessionsWithResponse(ctx, params, opts...)
 	if err != nil {
 		return 0, err
 	}

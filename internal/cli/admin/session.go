@@ -1,7 +1,9 @@
 package admin
 
 import (
+	"cmp"
 	"context"
+	"net/url"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,9 +17,11 @@ func newSession() *cobra.Command {
 	return remote.Flags(usage.Group(&cobra.Command{
 		Use: "session", Short: "List and end logins to the web UI",
 		Long: `List and end the login sessions of your key in the web UI. To end those of another
-key, revoke that key (belfry key revoke), or use it with --key.`,
+key, revoke that key (belfry key revoke), or use it with --key. An admin can also list
+and end the sessions of a person who logged in through the identity provider.`,
 		Example: `  belfry session list
-  belfry session revoke`,
+  belfry session revoke
+  belfry session revoke --subject 248289761001`,
 	}, newSessionList(), newSessionRevoke()))
 }
 
@@ -31,13 +35,23 @@ type sessionView struct {
 
 const clientWidth = 60 // of the column
 
+// addSubject adds the flag that names a person.
+func addSubject(cmd *cobra.Command, subject *string) *cobra.Command {
+	cmd.Flags().StringVar(subject, "subject", "",
+		"of this person, by the id at the identity provider, and not of your key; needs the role admin")
+	return cmd
+}
+
 func newSessionList() *cobra.Command {
-	return &cobra.Command{
-		Use: "list", Short: "List the logins of your key", Args: usage.Args(0, 0),
-		Example: `  belfry session list`,
+	var subject string
+	return addSubject(&cobra.Command{
+		Use: "list", Short: "List the logins of your key, or of a person", Args: usage.Args(0, 0),
+		Example: `  belfry session list
+  belfry session list --subject 248289761001`,
 		RunE: remote.Run(func(ctx context.Context, r *remote.Server, _ []string) error {
 			return remote.List(ctx, r, remote.Listing{
-				Path: "/sessions", OnePage: true, Name: "id", None: "your key is not logged in to the web UI",
+				Path: "/sessions", Query: url.Values{"subject": {subject}}, OnePage: true, Name: "id",
+				None:    cmp.Or(notLoggedIn(subject), "your key is not logged in to the web UI"),
 				Headers: []string{"ID", "BEGUN UTC", "USED UTC", "ENDS UTC", "BROWSER"},
 			}, func(s sessionView) []string {
 				return []string{
@@ -46,17 +60,33 @@ func newSessionList() *cobra.Command {
 				}
 			})
 		}),
+	}, &subject)
+}
+
+func notLoggedIn(subject string) string {
+	if subject == "" {
+		return ""
 	}
+	return "this person is not logged in to the web UI in this namespace"
 }
 
 func newSessionRevoke() *cobra.Command {
-	return &cobra.Command{
-		Use: "revoke", Short: "End all logins of your key", Args: usage.Args(0, 0),
+	var subject string
+	return addSubject(&cobra.Command{
+		Use: "revoke", Short: "End all logins of your key, or of a person", Args: usage.Args(0, 0),
 		Long: `End all login sessions of your key in the web UI, on all nodes within 5 s. The key
-itself stays valid: belfry key revoke ends both.`,
-		Example: `  belfry session revoke`,
+itself stays valid: belfry key revoke ends both.
+
+With --subject, end those of a person. The person can log in again until the identity
+provider refuses that.`,
+		Example: `  belfry session revoke
+  belfry session revoke --subject 248289761001`,
 		RunE: remote.Run(func(ctx context.Context, r *remote.Server, _ []string) error {
-			raw, err := r.Post(ctx, "/sessions:revoke", nil)
+			path := "/sessions:revoke"
+			if subject != "" {
+				path += "?" + url.Values{"subject": {subject}}.Encode()
+			}
+			raw, err := r.Post(ctx, path, nil)
 			if err != nil {
 				return err
 			}
@@ -71,5 +101,5 @@ itself stays valid: belfry key revoke ends both.`,
 				return nil
 			})
 		}),
-	}
+	}, &subject)
 }

@@ -40,4 +40,8 @@ func TestSessionsOfAKey(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, ended)
 	require.Contains(t, a.Good("audit", "list"), "session.revoke")
+	for _, command := range []string{"list", "revoke"} {
+		got := a.Belfry("", "session", command, "--subject", "4711")
+		require.ErrorContains(t, got.Failure, "no identity provider is configured", command)
+	}
 }

@@ -3,6 +3,7 @@ package local
 import (
 	"context"
 	"errors"
+	"net/http"
 	"os"
 	"os/signal"
 	"syscall"
@@ -41,7 +42,7 @@ that --config names, else it has its default; belfry config show prints which.`,
 			ctx, stop := signal.NotifyContext(context.WithoutCancel(cmd.Context()), os.Interrupt, syscall.SIGTERM)
 			defer stop()
 			context.AfterFunc(ctx, stop) // a second signal ends the process immediately
-			c := app.Config{Config: v.Config, Version: version(cmd), UI: web.Handler()}
+			c := app.Config{Config: v.Config, Version: version(cmd), UI: ui(v.Config)}
 			if bootstrap {
 				c.Bootstrap = func(secret string) { err = printKey(cmd, firstKey, secret) }
 			}
@@ -52,4 +53,12 @@ that --config names, else it has its default; belfry config show prints which.`,
 	cmd.Flags().BoolVar(&bootstrap, "bootstrap", false,
 		"create an admin key of the namespace default if it has none, and print it")
 	return cmd
+}
+
+// ui returns the web UI. Its login page names the identity provider if there is one.
+func ui(c config.Config) http.Handler {
+	if c.OIDC.Issuer == "" {
+		return web.Handler(web.Options{})
+	}
+	return web.Handler(web.Options{Provider: c.OIDC.Name})
 }

@@ -10,11 +10,15 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 	"golang.org/x/time/rate"
+
+	"github.com/belfry-dev/belfry/internal/access"
 )
 
 // Options of an API.
 type Options struct {
 	Keys Keys
+	// Provider is the identity provider whose people may log in; nil: there is none.
+	Provider *access.Provider
 	// ReportKey is the cluster's key for run tokens. Without it, every run token is rejected. The key of page tokens
 	// is derived from it.
 	ReportKey []byte
@@ -48,6 +52,7 @@ type API struct {
 	tokens   cipher.AEAD // of page tokens
 	limiter  keyLimiter
 	failures failureLimiter
+	starts   failureLimiter // of logins at an identity provider
 	origins  http.CrossOriginProtection
 	slots    chan struct{} // one for each request in progress
 	logLines *rate.Limiter

@@ -19,7 +19,7 @@ import (
 // Keys is the part of the store that authentication needs.
 type Keys interface {
 	Principal(ctx context.Context, hash [32]byte) (access.Principal, error)
-	// LoginPrincipal finds the key of a login session, and extends the session.
+	// LoginPrincipal finds the key or the person of a login session, and extends the session. A person has no role yet.
 	LoginPrincipal(ctx context.Context, hash [32]byte) (access.Principal, error)
 	KeyHashes(ctx context.Context) ([][8]byte, error)
 }
@@ -29,7 +29,7 @@ type (
 	reportKey    struct{}
 )
 
-// Principal returns the key that sent the request. It is the only source of the namespace of a request.
+// Principal returns the key or the person that sent the request. It is the only source of the namespace of a request.
 func Principal(ctx context.Context) access.Principal {
 	p, _ := ctx.Value(principalKey{}).(access.Principal)
 	return p
@@ -41,8 +41,8 @@ func Report(ctx context.Context) access.Report {
 	return r
 }
 
-// ForgetKey makes a revoked key and its ended login sessions useless on this node at once. Other nodes accept them for
-// up to keyTTL.
+// ForgetKey makes a revoked key, and the ended login sessions of a key or a person, useless on this node at once. Other
+// nodes accept them for up to keyTTL.
 func (a *API) ForgetKey(id uuid.UUID) { a.keys.forget(id) }
 
 // authenticate lets a request pass if its key, or the key of its login session, has the role that the operation needs.
@@ -69,7 +69,7 @@ func (a *API) authenticate(ctx huma.Context, next func(huma.Context)) {
 		a.reject(ctx, err)
 		return
 	}
-	r.key, r.namespace = p.Key, p.NamespaceName
+	r.caller = p
 	done, err := a.limiter.enter(p.Key)
 	if err != nil {
 		a.reject(ctx, err)
@@ -88,13 +88,20 @@ func (a *API) authenticate(ctx huma.Context, next func(huma.Context)) {
 // authorize returns a problem if the principal lacks the role, or is a worker of other queues.
 func authorize(p access.Principal, role access.Role, queue string) error {
 	if !p.Role.May(role) {
-		return NewProblem("forbidden", "this needs the role "+string(role)+", and the key has "+string(p.Role))
+		return NewProblem("forbidden", "this needs the role "+string(role)+", and "+holder(p)+" "+string(p.Role))
 	}
 	if role == access.Worker && !p.Serves(queue) {
 		return NewProblem("forbidden",
 			"the key is not one of this queue; belfry key create --role worker --queue makes one")
 	}
 	return nil
+}
+
+func holder(p access.Principal) string {
+	if p.IsPerson() {
+		return "your groups give you"
+	}
+	return "the key has"
 }
 
 // authenticateReport lets a report pass if its token is for the run in the path.
@@ -178,11 +185,26 @@ func (a *API) identifyLogin(ctx context.Context, secret, address string) (p acce
 	if err != nil {
 		return p, ended
 	}
-	p, err = a.find(ctx, credential{hash, address, a.opts.Keys.LoginPrincipal})
+	p, err = a.find(ctx, credential{hash, address, a.loginPrincipal})
 	if errors.Is(err, job.ErrNotFound) {
 		return p, ended
 	}
 	return p, err
+}
+
+// loginPrincipal finds who has a login session. What a person may do follows from the configuration of this node, so a
+// session of a person whom the configuration no longer knows has ended.
+func (a *API) loginPrincipal(ctx context.Context, hash [32]byte) (p access.Principal, err error) {
+	p, err = a.opts.Keys.LoginPrincipal(ctx, hash)
+	if err != nil || !p.IsPerson() {
+		return p, err
+	}
+	role, ok := a.opts.Provider.Roles(p.Person)[p.NamespaceName]
+	if !ok {
+		return p, job.ErrNotFound
+	}
+	p.Role = role
+	return p, nil
 }
 
 // credential is the hash of a secret, where it came from, and how the store finds who has it.

@@ -37,9 +37,8 @@ type record struct {
 	operation string
 	object    string // what its path names: a job, a run, …
 	peer      Peer
-	key       uuid.UUID // zero until it is known
-	namespace string
-	err       error // for the log; the client does not see it
+	caller    access.Principal // zero until it is known
+	err       error            // for the log; the client does not see it
 
 	client  context.Context //nolint:containedctx // it ends when the client disconnects; see LongPoll
 	release []func()        // free the slots that the request occupies
@@ -123,8 +122,11 @@ func (a *API) log(r *http.Request, rec *record, status int, took time.Duration) 
 	args := []any{
 		"request", rec.id, "status", status, "operation", rec.operation, "address", r.RemoteAddr, "took", took,
 	}
-	if rec.key != uuid.Nil {
-		args = append(args, "key", access.FormatKeyID(rec.key), "namespace", rec.namespace)
+	switch p := rec.caller; {
+	case p.IsPerson():
+		args = append(args, "user", p.ID(), "namespace", p.NamespaceName)
+	case p.Key != uuid.Nil:
+		args = append(args, "key", p.ID(), "namespace", p.NamespaceName)
 	}
 	if rec.err != nil {
 		args = append(args, "error", rec.err)

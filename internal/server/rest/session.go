@@ -20,6 +20,8 @@ const (
 	secureCookie = "__Host-belfry"
 	// localCookie is its name on this machine without TLS, where browsers refuse the prefix. See Peer.local.
 	localCookie = "belfry"
+	// stateSuffix makes the name of the cookie that a browser has while it logs in at an identity provider.
+	stateSuffix = "-login"
 	// intentHeader is a header that no form and no link can send, and no page of another origin without CORS.
 	intentHeader = "Belfry-UI"
 )
@@ -94,6 +96,45 @@ func SessionCookie(ctx context.Context, secret string, life time.Duration) strin
 	return c.String()
 }
 
+// StateCookie returns the header Set-Cookie for the state of a login at an identity provider. The browser comes back from
+// another site, so the cookie is Lax: it is sent with links from there, and with no other request. A life of 0 removes
+// it.
+func StateCookie(ctx context.Context, value string, life time.Duration) string {
+	c := http.Cookie{ //nolint:gosec // Secure is removed on this machine alone
+		Name: secureCookie + stateSuffix, Value: value, Path: "/", MaxAge: int(life / time.Second),
+		HttpOnly: true, Secure: true, SameSite: http.SameSiteLaxMode,
+	}
+	if PeerOf(ctx).local {
+		c.Name, c.Secure = localCookie+stateSuffix, false
+	}
+	if life <= 0 {
+		c.MaxAge = -1 // Max-Age=0
+	}
+	return c.String()
+}
+
+// State returns the value of the StateCookie of a request; empty: it has none.
+func State(r *http.Request) string {
+	name := secureCookie + stateSuffix
+	if isLocal(r) {
+		name = localCookie + stateSuffix
+	}
+	c, err := r.Cookie(name)
+	if err != nil {
+		return ""
+	}
+	return c.Value
+}
+
+// Origin returns the origin of this node as the browser addressed it. Browsers keep the cookies of a login over HTTPS
+// alone, or on this machine, so plain HTTP elsewhere means that a proxy terminates TLS.
+func Origin(r *http.Request) string {
+	if isLocal(r) {
+		return "http://" + r.Host
+	}
+	return "https://" + r.Host
+}
+
 // checkOrigin rejects a request that changes something and comes from a page of another origin. Browsers say where a
 // request comes from (Sec-Fetch-Site, Origin); other clients say nothing and pass.
 func (a *API) checkOrigin(r *http.Request) error {
@@ -124,14 +165,28 @@ func (a *API) LogIn(ctx context.Context, key string) (p access.Principal, err er
 	if err != nil {
 		return p, err
 	}
-	r := recordOf(ctx)
-	r.key, r.namespace = p.Key, p.NamespaceName
+	return p, a.Enter(ctx, p)
+}
+
+// Enter counts a login against the limits of its key or person, and notes who logs in for the log.
+func (a *API) Enter(ctx context.Context, p access.Principal) error {
+	recordOf(ctx).caller = p
 	done, err := a.limiter.enter(p.Key)
 	if err != nil {
-		return p, err
+		return err
 	}
 	done() // the request has a slot of the node; creating a session is short
-	return p, nil
+	return nil
+}
+
+// MayStart limits how many logins at an identity provider an address begins: as many as it may try unknown keys.
+func (a *API) MayStart(ctx context.Context) bool {
+	address := PeerOf(ctx).Address
+	if !a.starts.mayTry(address) {
+		return false
+	}
+	a.starts.count(address)
+	return true
 }
 
 // Guess limits attempts to guess a secret other than a key: it calls right, and counts a wrong guess like an unknown

@@ -11,7 +11,7 @@ import (
 )
 
 // A page token is the mark where a page ended, encrypted, so that clients cannot depend on its content. All nodes have
-// the same key, so a token works on every node and after a restart.
+// the same key, so a token works on every node and after a restart. The state of a login is encrypted in the same way.
 
 // newTokenCipher returns the cipher of page tokens. Its key is derived from the cluster's key for run tokens.
 func newTokenCipher(clusterKey []byte) cipher.AEAD {
@@ -63,6 +63,26 @@ func ParseToken(ctx context.Context, token string, mark any) error {
 		return BadToken()
 	}
 	return nil
+}
+
+// Seal encrypts a value for a purpose, so that a client can keep it and cannot read or change it.
+func (a *API) Seal(purpose string, value any) (string, error) {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return "", err
+	}
+	sealed := a.tokens.Seal(nil, nil, text, []byte(purpose)) //nolint:gosec // this cipher generates a random nonce itself
+	return base64.RawURLEncoding.EncodeToString(sealed), nil
+}
+
+// Unseal reads what Seal wrote for the same purpose, on any node. It reports false for everything else.
+func (a *API) Unseal(purpose, sealed string, value any) bool {
+	raw, err := base64.RawURLEncoding.DecodeString(sealed)
+	if err != nil {
+		return false
+	}
+	text, err := a.tokens.Open(nil, nil, raw, []byte(purpose))
+	return err == nil && json.Unmarshal(text, value) == nil
 }
 
 // BadToken returns the problem of a page token that is not from this list.

@@ -1,8 +1,10 @@
 // Package sessions has the operations of login sessions, with which the web UI authenticates. A browser trades a key for
-// a session once, and keeps a cookie that its scripts cannot read. internal/server/rest checks the cookie.
+// a session once, or logs in through an identity provider (internal/server/oidc), and keeps a cookie that its scripts
+// cannot read. internal/server/rest checks the cookie.
 package sessions
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -18,9 +20,10 @@ import (
 // Store is the part of the store that has the login sessions.
 type Store interface {
 	CreateLogin(ctx context.Context, o access.LoginParams) (access.Login, string, error)
-	Logins(ctx context.Context, namespace, key uuid.UUID) ([]access.Login, error)
+	Logins(ctx context.Context, namespace, owner uuid.UUID) ([]access.Login, error)
 	EndLogin(ctx context.Context, p access.Principal) error
-	RevokeLogins(ctx context.Context, p access.Principal) (ended int, err error)
+	RevokeLogins(ctx context.Context, o access.RevokeLoginsParams) (ended int, err error)
+	Namespaces(ctx context.Context) ([]access.Namespace, error)
 }
 
 // Options of the operations.
@@ -28,6 +31,8 @@ type Options struct {
 	Store   Store
 	Code    *Code  // nil: no code works
 	Version string // of the node
+	// Provider is the identity provider whose people may log in; nil: there is none.
+	Provider *access.Provider
 }
 
 type handlers struct {
@@ -54,14 +59,21 @@ func Register(api *rest.API, o Options) {
 		Status: http.StatusNoContent, Description: "Ends the session that sends the request, and removes its cookie.",
 	}, h.end)
 	rest.Register(api, rest.Operation{
-		ID: "list-login-sessions", Route: "GET /sessions", Summary: "List the sessions of the key",
-		Role: access.Viewer, Description: "Lists the live login sessions of the key that sends the request, " +
-			"or of the key of its session.",
+		ID: "switch-login-session", Route: "POST /session:switch", Summary: "Switch to another namespace",
+		Role: access.Viewer, Status: http.StatusCreated, Description: "Ends the session that sends the request, and " +
+			"creates one in another namespace, which ends when the first one would have. For people who logged in " +
+			"through an identity provider: a key has one namespace.",
+	}, h.change)
+	rest.Register(api, rest.Operation{
+		ID: "list-login-sessions", Route: "GET /sessions", Summary: "List your sessions",
+		Role: access.Viewer, Description: "Lists the live login sessions, in this namespace, of the key or the person " +
+			"that sends the request. An admin can list those of another person by `subject`.",
 	}, h.list)
 	rest.Register(api, rest.Operation{
 		ID: "revoke-login-sessions", Route: "POST /sessions:revoke", Summary: "Log out everywhere",
-		Role: access.Viewer, Description: "Ends all login sessions of the key that sends the request, " +
-			"or of the key of its session. Other nodes accept them for up to 5 seconds.",
+		Role: access.Viewer, Description: "Ends all login sessions, in this namespace, of the key or the person that " +
+			"sends the request. An admin can end those of another person by `subject`. " +
+			"Other nodes accept them for up to 5 seconds.",
 	}, h.revoke)
 }
 
@@ -80,18 +92,54 @@ type LoginSession struct {
 	ID        string    `json:"id" doc:"The id of the session. Not secret."`
 	Namespace string    `json:"namespace"`
 	Role      rest.Role `json:"role"`
-	Name      string    `json:"name" doc:"The name of the key that logged in."`
-	Actor     string    `json:"actor" doc:"How versions and the audit log name the key."`
+	Name      string    `json:"name" doc:"The name of the key or the person that logged in."`
+	Actor     string    `json:"actor" doc:"How versions and the audit log name the key or the person."`
+	Subject   string    `json:"subject,omitempty" doc:"The identity provider's id of the person. Missing: a key."`
 	CreatedAt time.Time `json:"created_at"`
 	ExpiresAt time.Time `json:"expires_at" doc:"When the session ends at the latest."`
 	Version   string    `json:"version" doc:"The version of the node that answers."`
+
+	Namespaces []SessionNamespace `json:"namespaces,omitempty" doc:"Of a person: the namespaces to switch between, by name."`
 }
 
-func (h *handlers) session(p access.Principal, l access.Login) LoginSession {
-	return LoginSession{
+// SessionNamespace is a namespace that a person may use.
+type SessionNamespace struct {
+	Name string    `json:"name"`
+	Role rest.Role `json:"role" doc:"The role of the person there."`
+}
+
+// session describes a session.
+func (h *handlers) session(ctx context.Context, p access.Principal, l access.Login) (s LoginSession, err error) {
+	s = LoginSession{
 		ID: access.FormatLoginID(l.ID), Namespace: p.NamespaceName, Role: rest.Role(p.Role), Name: p.KeyName,
-		Actor: p.Actor(), CreatedAt: l.CreatedAt, ExpiresAt: l.ExpiresAt, Version: h.Version,
+		Actor: p.Actor(), Subject: p.Person.Subject, CreatedAt: l.CreatedAt, ExpiresAt: l.ExpiresAt, Version: h.Version,
 	}
+	if p.IsPerson() {
+		all, err := h.namespaces(ctx, p)
+		if err != nil {
+			return s, err
+		}
+		s.Namespaces = rest.Map(all, func(n access.Principal) SessionNamespace {
+			return SessionNamespace{n.NamespaceName, rest.Role(n.Role)}
+		})
+	}
+	return s, nil
+}
+
+// namespaces returns a person in each namespace that exists and gives the person a role, by name.
+func (h *handlers) namespaces(ctx context.Context, p access.Principal) (out []access.Principal, err error) {
+	all, err := h.Store.Namespaces(ctx)
+	if err != nil {
+		return nil, err
+	}
+	roles := h.Provider.Roles(p.Person)
+	for _, n := range all {
+		if role, ok := roles[n.Name]; ok {
+			p.Namespace, p.NamespaceName, p.Role = n.ID, n.Name, role
+			out = append(out, p)
+		}
+	}
+	return out, nil
 }
 
 type createOutput struct {
@@ -145,10 +193,18 @@ func (h *handlers) logIn(ctx context.Context, key string) (*createOutput, error)
 	case err != nil:
 		return nil, err
 	}
-	return &createOutput{
-		Location: rest.BasePath + "/session", Body: h.session(p, l),
-		SetCookie: rest.SessionCookie(ctx, secret, l.ExpiresAt.Sub(l.CreatedAt)),
-	}, nil
+	return h.created(ctx, p, l, secret)
+}
+
+// created answers with a new session and its cookie.
+func (h *handlers) created(
+	ctx context.Context, p access.Principal, l access.Login, secret string,
+) (out *createOutput, err error) {
+	out = &createOutput{
+		Location: rest.BasePath + "/session", SetCookie: rest.SessionCookie(ctx, secret, l.ExpiresAt.Sub(l.CreatedAt)),
+	}
+	out.Body, err = h.session(ctx, p, l)
+	return out, err
 }
 
 type getOutput struct {
@@ -157,16 +213,26 @@ type getOutput struct {
 
 func (h *handlers) get(ctx context.Context, _ *struct{}) (*getOutput, error) {
 	p := rest.Principal(ctx)
-	all, err := h.Store.Logins(ctx, p.Namespace, p.Key)
+	l, err := h.current(ctx, p)
 	if err != nil {
 		return nil, err
 	}
+	s, err := h.session(ctx, p, l)
+	return &getOutput{s}, err
+}
+
+// current returns the session that sends the request.
+func (h *handlers) current(ctx context.Context, p access.Principal) (access.Login, error) {
+	all, err := h.Store.Logins(ctx, p.Namespace, p.Key)
+	if err != nil {
+		return access.Login{}, err
+	}
 	for _, l := range all {
 		if l.ID == p.Login {
-			return &getOutput{h.session(p, l)}, nil
+			return l, nil
 		}
 	}
-	return nil, noSession()
+	return access.Login{}, noSession()
 }
 
 // noSession returns a new problem each time, because each response adds its own request id.
@@ -190,10 +256,10 @@ func (h *handlers) end(ctx context.Context, _ *struct{}) (*endOutput, error) {
 	return &endOutput{rest.SessionCookie(ctx, "", 0)}, nil
 }
 
-// LoginSessionSummary is one of the sessions of a key.
+// LoginSessionSummary is one of the sessions of a key or a person.
 type LoginSessionSummary struct {
 	ID        string    `json:"id"`
-	Name      string    `json:"name" doc:"The name of the key that logged in."`
+	Name      string    `json:"name" doc:"The name of the key or the person that logged in."`
 	Client    string    `json:"client" doc:"How the browser described itself (User-Agent)."`
 	CreatedAt time.Time `json:"created_at"`
 	UsedAt    time.Time `json:"used_at" doc:"When it was last used, accurate to a minute."`
@@ -201,7 +267,7 @@ type LoginSessionSummary struct {
 	Current   bool      `json:"current" doc:"Whether this session sends the request."`
 }
 
-// LoginSessionList lists the sessions of a key.
+// LoginSessionList lists the sessions of a key or a person.
 type LoginSessionList struct {
 	Items []LoginSessionSummary `json:"items" doc:"The newest first, at most 20."`
 }
@@ -210,16 +276,39 @@ type listOutput struct {
 	Body LoginSessionList
 }
 
-func (h *handlers) list(ctx context.Context, _ *struct{}) (*listOutput, error) {
+// OwnerQuery names whose sessions are meant.
+type OwnerQuery struct {
+	Subject string `query:"subject" maxLength:"255" doc:"The identity provider's id of another person. Needs the role admin."`
+}
+
+// owner returns whose sessions are meant: a person, or the one who asks.
+func (h *handlers) owner(p access.Principal, q OwnerQuery) (access.Principal, error) {
+	switch {
+	case q.Subject == "":
+		return p, nil
+	case !p.Role.May(access.Admin):
+		return p, rest.NewProblem("forbidden", "the sessions of others need the role admin")
+	case h.Provider == nil:
+		return p, rest.NewProblem("not_found", "no identity provider is configured; revoke a key to end its sessions")
+	}
+	other := access.Person{Issuer: h.Provider.Issuer, Subject: q.Subject}
+	return access.Principal{Namespace: p.Namespace, Key: other.ID(), Person: other}, nil
+}
+
+func (h *handlers) list(ctx context.Context, in *OwnerQuery) (*listOutput, error) {
 	p := rest.Principal(ctx)
-	all, err := h.Store.Logins(ctx, p.Namespace, p.Key)
+	of, err := h.owner(p, *in)
+	if err != nil {
+		return nil, err
+	}
+	all, err := h.Store.Logins(ctx, p.Namespace, of.Key)
 	if err != nil {
 		return nil, err
 	}
 	out := &listOutput{}
 	out.Body.Items = rest.Map(all, func(l access.Login) LoginSessionSummary {
 		return LoginSessionSummary{
-			ID: access.FormatLoginID(l.ID), Name: p.KeyName, Client: l.Client, CreatedAt: l.CreatedAt,
+			ID: access.FormatLoginID(l.ID), Name: cmp.Or(l.Name, p.KeyName), Client: l.Client, CreatedAt: l.CreatedAt,
 			UsedAt: l.UsedAt, ExpiresAt: l.ExpiresAt, Current: l.ID == p.Login,
 		}
 	})
@@ -236,15 +325,21 @@ type revokeOutput struct {
 	Body      RevokedSessions
 }
 
-func (h *handlers) revoke(ctx context.Context, _ *struct{}) (*revokeOutput, error) {
+func (h *handlers) revoke(ctx context.Context, in *OwnerQuery) (*revokeOutput, error) {
 	p := rest.Principal(ctx)
-	ended, err := h.Store.RevokeLogins(ctx, p)
+	of, err := h.owner(p, *in)
 	if err != nil {
 		return nil, err
 	}
-	h.api.ForgetKey(p.Key)
+	ended, err := h.Store.RevokeLogins(ctx, access.RevokeLoginsParams{
+		Namespace: p.Namespace, Owner: of.Key, Object: of.ID(), Actor: p.Actor(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	h.api.ForgetKey(of.Key)
 	out := &revokeOutput{Body: RevokedSessions{ended}}
-	if p.Login != uuid.Nil {
+	if p.Login != uuid.Nil && of.Key == p.Key {
 		out.SetCookie = rest.SessionCookie(ctx, "", 0)
 	}
 	return out, nil

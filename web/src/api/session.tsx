@@ -53,3 +53,9 @@ export function useLogout(): () => Promise<void> {
     client.removeQueries({ predicate: (q) => q.queryKey[0] !== sessionKey[0] });
   };
 }
+
+/** Switches to another namespace of the person. Everything on the screen belongs to the old one, so the page starts again. */
+export async function switchNamespace(namespace: string): Promise<void> {
+  await unwrap(api.POST('/api/v1/session:switch', { body: { namespace } }));
+  location.assign('/ui/');
+}

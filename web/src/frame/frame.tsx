@@ -2,7 +2,7 @@ import { SegmentedControl, useMantineColorScheme, Menu } from '@mantine/core';
 import { Link, Outlet, useNavigate, useRouterState } from '@tanstack/react-router';
 import { useEffect, useState } from 'react';
 import { useData, useFreshness, useLive } from '../api/live';
-import { useLogout, useSession } from '../api/session';
+import { switchNamespace, useLogout, useSession } from '../api/session';
 import { snapshot, type Schemas } from '../api/client';
 import { readCookie, writeCookie } from '../lib/cookie';
 import { capped } from '../lib/number';
@@ -154,6 +154,9 @@ function Me({ openHelp }: { openHelp: () => void }) {
         <Menu.Dropdown>
           <Menu.Item leftSection={<Icon name="help" size={14} />} onClick={openHelp}>Keyboard and help</Menu.Item>
           <Menu.Item leftSection={<Icon name="link" size={14} />} component="a" href="/docs">API reference</Menu.Item>
+          {session.namespaces?.filter((n) => n.name !== session.namespace).map((n) => (
+            <Menu.Item key={n.name} onClick={() => void switchNamespace(n.name)}>Switch to {n.name} <span className="dim">{n.role}</span></Menu.Item>
+          ))}
           <Menu.Item leftSection={<Icon name="logout" size={14} />} onClick={() => void logout()}>Log out</Menu.Item>
         </Menu.Dropdown>
       </Menu>

@@ -16,6 +16,15 @@ function takeCode(): string | null {
   return m[1]!;
 }
 
+/** The name of the identity provider. The server writes it into the page, because nobody may call the API yet. */
+const provider = () => document.querySelector<HTMLMetaElement>('meta[name=belfry-provider]')?.content ?? '';
+
+/** Where the login through the provider starts. It comes back to the screen that was asked for. */
+function providerLink(): string {
+  const here = location.pathname.endsWith('/login') ? '/ui/' : location.pathname + location.search;
+  return `/auth/oidc?next=${encodeURIComponent(here)}`;
+}
+
 export function Login() {
   const client = useQueryClient();
   const [key, setKey] = useState('');
@@ -58,6 +67,12 @@ export function Login() {
       <form className={css.card} onSubmit={(e) => { e.preventDefault(); if (key && isSecureContext) void login({ key: key.trim() }); }}>
         <span className={css.logo}><Icon name="bell" size={24} /></span>
         <h1>Log in to Belfry</h1>
+        {provider() && (
+          <>
+            <a className={css.provider} href={providerLink()}>Log in with {provider()}</a>
+            <p className={css.or}>or with a key</p>
+          </>
+        )}
         <PasswordInput label="API key" placeholder="bfk_…" value={key} onChange={(e) => setKey(e.currentTarget.value)} autoComplete="current-password"
           data-autofocus spellCheck={false} description="It is sent once, and is not kept in the browser." />
         {!isSecureContext && (

@@ -35,15 +35,16 @@ export function MeTab() {
       <Facts items={[
         ['Logged in as', session.name], ['Role', <Tag key="r">{session.role}</Tag>], ['Namespace', session.namespace],
         ['Session ends', <When key="e" at={session.expires_at} />], ['In the audit log as', <code key="a">{session.actor}</code>],
+        session.subject ? ['Known to the identity provider as', <code key="s">{session.subject}</code>] : null,
       ]} />
       {role && <p className="dim">The role {role[0]} {role[1]}.</p>}
       <Section title="Appearance and keyboard" id="look"><Look /></Section>
-      <Section title="Sessions of this key" id="sessions" aside={
+      <Section title={session.subject ? 'Your sessions' : 'Sessions of this key'} id="sessions" aside={
         <span className="row"><Button icon="logout" onClick={() => void logout()}>Log out</Button><Button tone="danger" onClick={() => setAll(true)}>Log out everywhere…</Button></span>
       }>
         <Loaded query={list} rows={2}>{(page) => <Table label="Sessions" rows={page.items} id={(s) => s.id} columns={columns} />}</Loaded>
       </Section>
-      {all && <Everywhere close={() => setAll(false)} />}
+      {all && <Everywhere person={!!session.subject} close={() => setAll(false)} />}
     </>
   );
 }
@@ -62,7 +63,7 @@ function Look() {
   );
 }
 
-function Everywhere({ close }: { close: () => void }) {
+function Everywhere({ person, close }: { person: boolean; close: () => void }) {
   const client = useQueryClient();
   const revoke = useAction(() => unwrap(api.POST('/api/v1/sessions:revoke')), { quiet: true });
   const act = () => revoke.mutate(undefined, {
@@ -73,7 +74,10 @@ function Everywhere({ close }: { close: () => void }) {
   });
   return (
     <Dialog open close={close} title="Log out everywhere" action="Log out everywhere" danger busy={revoke.isPending} error={revoke.error} act={act}>
-      <p>All login sessions of this key end, this one too. Other nodes accept them for up to 5 seconds. The key itself keeps working.</p>
+      <p>
+        All login sessions of {person ? 'yours in this namespace' : 'this key'} end, this one too. Other nodes accept them for up to 5 seconds.
+        {' '}{person ? 'You stay logged in at the identity provider.' : 'The key itself keeps working.'}
+      </p>
     </Dialog>
   );
 }
