@@ -36,8 +36,9 @@ func (c *LiveCount) Add(o LiveCount) {
 
 // Live is the live runs of all queues of the cluster.
 type Live struct {
-	Queues   map[int32]LiveCount
-	Complete bool // false: there were too many to read, so each number may be too low
+	Queues     map[int32]LiveCount
+	Namespaces map[uuid.UUID]LiveCount // the sums of their queues
+	Complete   bool                    // false: there were too many to read, so each number may be too low
 
 	Unplanned map[uuid.UUID]Unplanned // by namespace
 
@@ -54,7 +55,8 @@ type Unplanned struct {
 // The bounds of an overview.
 const (
 	OverviewMinutes  = 60
-	MaxOverviewCount = 10_000 // dead letters and paused jobs that are counted
+	MaxOverviewCount = 10_000 // dead letters, paused jobs and queues that are counted
+	MaxSearched      = 1000   // queues whose history and dead letters are read
 	MaxUnplanned     = 10_000 // occurrences that are counted, of all namespaces
 	MaxBroken        = 1000   // schedules that are counted, of all namespaces
 	MaxFindings      = 1000   // findings of the audit that are counted
@@ -108,6 +110,7 @@ type Overview struct {
 	PausedJobs   Capped
 	Unowned      int64  // partitions
 	Findings     Capped // of the audit
+	HasJobs      bool
 	Failing      []FailingJob
 	FailingMore  bool // more runs failed than were read
 	Skipped      []ReasonCount
@@ -118,12 +121,10 @@ type Overview struct {
 	Causes       []DeadGroup // of dead letters, the largest first
 }
 
-// LiveOf returns the live runs of the queues of an overview. Occurrences that have no run yet, although they are due,
-// are late too.
+// LiveOf returns the live runs of the namespace of an overview. Occurrences that have no run yet, although they are
+// due, are late too.
 func (o *Overview) LiveOf(live *Live) (sum LiveCount) {
-	for i := range o.Queues {
-		sum.Add(live.Queues[o.Queues[i].ID])
-	}
+	sum.Add(live.Namespaces[o.Namespace])
 	if u := live.Unplanned[o.Namespace]; u.Runs > 0 {
 		sum.Add(LiveCount{Due: u.Runs, Late: u.Runs, OldestDue: u.Oldest})
 	}

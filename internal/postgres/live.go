@@ -20,6 +20,7 @@ const (
 // liveCounts reads the live runs of the whole cluster. There is no index by state or run time, see
 // docs/decisions/0044. A run whose process has died does not run: it is due until a node rescues it.
 const liveCounts = `
+SELECT r.*, q.namespace_id FROM (
 SELECT queue_id, count(*) FILTER (WHERE state = 1 /* running */ AND lost IS NOT TRUE),
        count(*) FILTER (WHERE state = 2 /* waiting */),
        count(*) FILTER (WHERE state = 0 /* pending */ AND run_at > now() AND attempt > 0),
@@ -32,8 +33,9 @@ FROM (SELECT queue_id, state, run_at, attempt, handler, state = 1 /* running */ 
       FROM run`
 
 const (
-	liveOfAll  = liveCounts + `) r GROUP BY queue_id`
-	liveOfSome = liveCounts + ` LIMIT $2) r GROUP BY queue_id`
+	liveOfAll  = liveCounts + `) r GROUP BY queue_id` + liveNames
+	liveOfSome = liveCounts + ` LIMIT $2) r GROUP BY queue_id` + liveNames
+	liveNames  = `) r JOIN queue q ON q.id = r.queue_id`
 )
 
 // unplannedCounts counts the occurrences that are late and not planned, one for each job: nodes plan ahead, so there
@@ -77,7 +79,7 @@ func (a *Admin) someLiveRuns(ctx context.Context, n int) (job.Live, error) {
 
 func (a *Admin) liveRuns(ctx context.Context, sql string, args ...any) (job.Live, error) {
 	live := job.Live{
-		Queues: map[int32]job.LiveCount{}, Complete: true, Broken: map[uuid.UUID]int64{},
+		Queues: map[int32]job.LiveCount{}, Namespaces: map[uuid.UUID]job.LiveCount{}, Complete: true, Broken: map[uuid.UUID]int64{},
 		Unplanned: map[uuid.UUID]job.Unplanned{},
 	}
 	var batch pgx.Batch // one round trip, one transaction
@@ -86,14 +88,18 @@ func (a *Admin) liveRuns(ctx context.Context, sql string, args ...any) (job.Live
 	batch.Queue(sql, args...).Query(func(rows pgx.Rows) error {
 		var c job.LiveCount
 		var oldest *time.Time
+		var namespace uuid.UUID
 		_, err := pgx.ForEachRow(rows, []any{
-			&c.Queue, &c.Running, &c.Accepted, &c.Retrying, &c.Due, &c.Late, &c.DuePulled, &oldest,
+			&c.Queue, &c.Running, &c.Accepted, &c.Retrying, &c.Due, &c.Late, &c.DuePulled, &oldest, &namespace,
 		}, func() error {
 			c.OldestDue = deref(oldest).UTC()
 			if oldest == nil {
 				c.OldestDue = time.Time{}
 			}
 			live.Queues[c.Queue] = c
+			sum := live.Namespaces[namespace]
+			sum.Add(c)
+			live.Namespaces[namespace] = sum
 			return nil
 		})
 		return err

@@ -15,30 +15,35 @@ import (
 const overviewCounts = `
 SELECT now(), belfry_clock_trusted(),
        (SELECT count(*) FROM (
-            SELECT FROM queue q, LATERAL (
+            SELECT FROM (` + searchedQueues + `) q, LATERAL (
                 SELECT FROM dead_letter d WHERE d.queue_id = q.id LIMIT @counted) d
-            WHERE q.namespace_id = @namespace LIMIT @counted) x),
+            LIMIT @counted) x),
        (SELECT count(*) FROM (
             SELECT FROM job j WHERE j.namespace_id = @namespace AND j.state = 2 /* paused */ LIMIT @counted) x),
        (SELECT count(*) FROM partition p
         WHERE NOT EXISTS (SELECT FROM session s WHERE s.id = p.owner AND s.expires_at > now())),
        (SELECT count(*) FROM (
-            SELECT FROM audit_finding f WHERE f.namespace_id = @namespace LIMIT @findings) x)`
+            SELECT FROM audit_finding f WHERE f.namespace_id = @namespace LIMIT @findings) x),
+       EXISTS (SELECT FROM job j WHERE j.namespace_id = @namespace)`
 
 const overviewQueues = `
-SELECT q.id, q.name, q.paused, q.paused_at,
-       (SELECT count(*) FROM session s WHERE s.queue_id = q.id AND s.expires_at > now())
-FROM queue q WHERE q.namespace_id = @namespace ORDER BY q.name LIMIT @counted`
+SELECT q.id, q.name, q.paused, q.paused_at, coalesce(s.workers, 0)
+FROM (SELECT * FROM queue WHERE namespace_id = @namespace ORDER BY name LIMIT @counted) q LEFT JOIN (
+    SELECT queue_id, count(*) AS workers FROM session
+    WHERE namespace_id = @namespace AND expires_at > now() GROUP BY queue_id) s ON s.queue_id = q.id
+ORDER BY q.name`
+
+// searchedQueues are the queues that are searched for what happened in them: each search costs a look into an index.
+const searchedQueues = `SELECT id FROM queue WHERE namespace_id = @namespace ORDER BY name LIMIT @searched`
 
 // The newest runs of the last hour that ended in a way, of each queue and then of all.
 const (
 	endedLastHour = `
-    SELECT h.* FROM queue q, LATERAL (
+    SELECT h.* FROM (` + searchedQueues + `) q, LATERAL (
         SELECT h.partition, h.job_id, h.ended_at, h.reason, h.message, h.count FROM run_history h
         WHERE h.queue_id = q.id AND h.ended = @how AND h.ended <> 1 /* succeeded */
           AND h.ended_at >= now() - interval '1 hour'
         ORDER BY h.ended_at DESC LIMIT @limit) h
-    WHERE q.namespace_id = @namespace
     ORDER BY h.ended_at DESC LIMIT @limit`
 
 	overviewFailing = `
@@ -64,10 +69,10 @@ WHERE s.namespace_id = '00000000-0000-0000-0000-000000000000' AND s.queue_id = 0
 // Overview reads how a namespace is doing.
 func (v *Views) Overview(ctx context.Context, namespace uuid.UUID) (o job.Overview, err error) {
 	args := func(more pgx.NamedArgs) pgx.NamedArgs {
-		more["namespace"] = namespace
+		more["namespace"], more["searched"] = namespace, job.MaxSearched
 		return more
 	}
-	err = v.db.Tx(ctx, pool.In(namespace, pool.Lists, pool.NoBitmaps), "read the overview", func(tx pgx.Tx) error {
+	err = v.db.Tx(ctx, pool.In(namespace, pool.Lists, pool.NoBitmaps, pool.Timeout("4s")), "read the overview", func(tx pgx.Tx) error {
 		o = job.Overview{Namespace: namespace}
 		var batch pgx.Batch
 		counts := args(pgx.NamedArgs{"counted": job.MaxOverviewCount + 1, "findings": job.MaxFindings + 1})
@@ -92,6 +97,9 @@ func (v *Views) Overview(ctx context.Context, namespace uuid.UUID) (o job.Overvi
 	if err != nil {
 		return o, err
 	}
+	if len(o.Queues) > job.MaxSearched {
+		o.DeadLetters.More, o.FailingMore, o.SkippedMore = true, true, true
+	}
 	to := o.Now.Truncate(time.Minute).Add(time.Minute)
 	s, err := v.Stats(ctx, job.StatParams{
 		Namespace: namespace, From: to.Add(-job.OverviewMinutes * time.Minute), To: to, Step: time.Minute,
@@ -104,7 +112,7 @@ func (v *Views) Overview(ctx context.Context, namespace uuid.UUID) (o job.Overvi
 
 func scanCounts(row pgx.Row, o *job.Overview) error {
 	var dead, paused, findings int64
-	err := row.Scan(&o.Now, &o.ClockTrusted, &dead, &paused, &o.Unowned, &findings)
+	err := row.Scan(&o.Now, &o.ClockTrusted, &dead, &paused, &o.Unowned, &findings, &o.HasJobs)
 	o.Now = o.Now.UTC()
 	o.DeadLetters, o.PausedJobs = job.UpTo(dead, job.MaxOverviewCount), job.UpTo(paused, job.MaxOverviewCount)
 	o.Findings = job.UpTo(findings, job.MaxFindings)

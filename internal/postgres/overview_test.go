@@ -39,7 +39,7 @@ func TestOverviewReadsIndexes(t *testing.T) {
 				strings.Contains(way, "audit_finding") // empty in a healthy cluster
 		})
 		require.Equal(t, []string{
-			"dead_letter by queue_id", "job by namespace_id state", "job by partition id",
+			"dead_letter by queue_id", "job by namespace_id", "job by namespace_id state", "job by partition id",
 			"partition", "queue", "run_history by queue_id ended ended_at", "session",
 			"stat_minute by namespace_id queue_id minute",
 		}, ways, statistics)
@@ -54,6 +54,8 @@ func TestSomeLiveRunsAreNotAll(t *testing.T) {
 	b.shared(100)
 	b.pending(2)
 	b.exec(`UPDATE run SET run_at = now() - interval '1 min'`)
+	b.exec(`INSERT INTO queue (id, namespace_id, name) OVERRIDING SYSTEM VALUE VALUES (1, $1, 'zzz') ON CONFLICT DO NOTHING`,
+		bulkUUID())
 	live, err := b.store.LiveRuns(t.Context())
 	require.NoError(t, err)
 	require.True(t, live.Complete)
@@ -64,6 +66,31 @@ func TestSomeLiveRunsAreNotAll(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, live.Complete)
 	require.EqualValues(t, 50, live.Queues[1].Late)
+}
+
+// TestOverviewOfManyQueues: late runs count whatever the number of queues, and what is not searched is marked.
+func TestOverviewOfManyQueues(t *testing.T) {
+	t.Parallel()
+	b := setupBulk(t, nil)
+	b.shared(10)
+	b.pending(1)
+	b.exec(`UPDATE run SET run_at = now() - interval '1 min', queue_id = 20001`)
+	b.exec(`INSERT INTO queue (id, namespace_id, name) OVERRIDING SYSTEM VALUE
+		SELECT 10000 + i, $1, 'q' || to_char(i, 'FM00000') FROM generate_series(0, 10001) i`, bulkUUID())
+	o, err := b.store.Overview(t.Context(), bulkUUID())
+	require.NoError(t, err)
+	require.True(t, o.HasJobs)
+	require.True(t, o.DeadLetters.More)
+	require.True(t, o.FailingMore)
+	require.True(t, o.SkippedMore)
+	live, err := b.store.LiveRuns(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 10, o.LiveOf(&live).Late)
+	o, err = b.store.Overview(t.Context(), uuid.New())
+	require.NoError(t, err)
+	require.False(t, o.HasJobs)
+	require.False(t, o.DeadLetters.More)
+	require.Zero(t, o.LiveOf(&live).Late)
 }
 
 // TestUnplannedOccurrencesAreLate: an occurrence that is due and that no node has planned is late, although it has no run.

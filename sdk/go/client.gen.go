@@ -1337,6 +1337,9 @@ type AuditState struct {
 	// Missing Occurrences of the namespace that are not in the ledger as they must be.
 	Missing int64 `json:"missing"`
 
+	// More Whether there are more than missing.
+	More bool `json:"more"`
+
 	// Until The last minute in which it judged a sample. Absent: not in the last hour.
 	Until time.Time `json:"until,omitempty,omitzero"`
 }
@@ -2706,7 +2709,7 @@ type LastRun struct {
 
 // LateRuns defines model for LateRuns.
 type LateRuns struct {
-	// More Whether there may be more: there are too many live runs to read all of them. With it, 0 means unknown.
+	// More Whether there may be more: there are too many live runs to read all of them, or occurrences without a run, of which one for each job is counted. With it, 0 means unknown, and running, accepted and retrying may be too low.
 	More bool `json:"more"`
 
 	// OldestDueAt Since when the run that waits longest might have started. Absent: no run is due. It may have been due for less than 3 seconds.
@@ -3074,7 +3077,10 @@ type Overview struct {
 	Audit     AuditState  `json:"audit"`
 
 	// Broken Schedules that cannot be planned. Their jobs do not run. Counted up to 1,000.
-	Broken      int64 `json:"broken"`
+	Broken int64 `json:"broken"`
+
+	// BrokenMore Whether there may be more. With it, 0 means unknown.
+	BrokenMore  bool  `json:"broken_more"`
 	DeadLetters Count `json:"dead_letters"`
 
 	// DueNext5M Occurrences in the next five minutes, counted at most 30 seconds ago.
@@ -3088,9 +3094,15 @@ type Overview struct {
 	Ended1HIncomplete bool `json:"ended_1h_incomplete"`
 
 	// Failing The jobs that failed most in the last hour, of the newest 500 failures.
-	Failing    []FailingJob `json:"failing"`
-	Late       LateRuns     `json:"late"`
-	Lateness5M Lateness     `json:"lateness_5m"`
+	Failing []FailingJob `json:"failing"`
+
+	// FailingMore Whether more runs failed than were read.
+	FailingMore bool `json:"failing_more"`
+
+	// HasJobs Whether the namespace has any job.
+	HasJobs    bool     `json:"has_jobs"`
+	Late       LateRuns `json:"late"`
+	Lateness5M Lateness `json:"lateness_5m"`
 
 	// Minutes The last 60 minutes; the last one is the current minute. Statistics.
 	Minutes []StatPoint `json:"minutes"`
@@ -3103,6 +3115,9 @@ type Overview struct {
 
 	// Skipped1H Why runs were skipped in the last hour, the newest 1,000.
 	Skipped1H []SkippedCount `json:"skipped_1h"`
+
+	// Skipped1HMore Whether more were skipped than were read.
+	Skipped1HMore bool `json:"skipped_1h_more"`
 
 	// Unowned Partitions without a live owner: their runs wait.
 	Unowned int64 `json:"unowned"`

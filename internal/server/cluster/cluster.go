@@ -95,7 +95,7 @@ type getClusterOutput struct {
 }
 
 func (h *handlers) getCluster(ctx context.Context, _ *struct{}) (*getClusterOutput, error) {
-	c, err := h.cluster.get(ctx)
+	c, err := h.cluster.Get(ctx, struct{}{}, h.Cluster.Cluster)
 	if err != nil {
 		return nil, err
 	}

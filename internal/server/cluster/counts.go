@@ -34,7 +34,7 @@ func (h *handlers) wireQueues(ctx context.Context, include string) (func(job.Que
 	if include == "" {
 		return wireQueue, nil
 	}
-	live, err := h.live.get(ctx)
+	live, err := h.live.Get(ctx, struct{}{}, h.Cluster.CountLive)
 	if err != nil {
 		return nil, err
 	}

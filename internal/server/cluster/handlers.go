@@ -2,7 +2,6 @@
 package cluster
 
 import (
-	"context"
 	"time"
 
 	"github.com/belfry-dev/belfry/internal/job"
@@ -19,8 +18,8 @@ type Options struct {
 type handlers struct {
 	Options
 	api     *rest.API
-	live    snapshot[job.LiveCounts]
-	cluster snapshot[job.Cluster]
+	live    rest.Shared[struct{}, job.LiveCounts]
+	cluster rest.Shared[struct{}, job.Cluster]
 }
 
 // snapshotAge is how old the numbers of a response may be. All viewers of a node together cost one read in that time.
@@ -29,8 +28,8 @@ const snapshotAge = time.Second
 // Register adds the operations to the API.
 func Register(api *rest.API, o Options) {
 	h := &handlers{Options: o, api: api}
-	h.live.read = func(ctx context.Context) (job.LiveCounts, error) { return o.Cluster.CountLive(ctx) }
-	h.cluster.read = func(ctx context.Context) (job.Cluster, error) { return o.Cluster.Cluster(ctx) }
+	h.live.Age, h.live.Max = snapshotAge, 1
+	h.cluster.Age, h.cluster.Max = snapshotAge, 1
 	h.registerQueues()
 	h.registerWorkers()
 	h.registerCluster()

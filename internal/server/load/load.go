@@ -24,6 +24,7 @@ type Store interface {
 // Register adds the operation to the API.
 func Register(api *rest.API, store Store) {
 	h := &handlers{store: store}
+	h.loads.Age, h.loads.Max = maxAge, maxLoads
 	rest.Register(api, rest.Operation{
 		ID: "get-load", Route: "GET /load", Summary: "Count the runs that are due in each minute ahead",
 		Description: "Counts the occurrences of all active jobs, by due time. Jitter, retries, triggers and limits " +
@@ -35,9 +36,14 @@ func Register(api *rest.API, store Store) {
 	}, h.load)
 }
 
+const (
+	maxAge   = 5 * time.Second // of a response
+	maxLoads = 200
+)
+
 type handlers struct {
 	store Store
-	cache cache
+	loads rest.Shared[string, *output]
 }
 
 type input struct {
@@ -91,7 +97,7 @@ func (h *handlers) load(ctx context.Context, in *input) (*output, error) {
 		Namespace: rest.Principal(ctx).Namespace, Filter: job.Filter{Labels: labels, Queue: in.Queue},
 		From: in.From, To: in.To, Step: steps[in.Step],
 	}
-	return h.cache.get(ctx, fmt.Sprintf("%v", p), func(ctx context.Context) (*output, error) {
+	return h.loads.Get(ctx, fmt.Sprintf("%v", p), func(ctx context.Context) (*output, error) {
 		return h.read(ctx, p)
 	})
 }

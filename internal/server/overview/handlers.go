@@ -8,7 +8,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/belfry-dev/belfry/internal/access"
-	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/server/rest"
 )
@@ -46,9 +45,7 @@ type Handlers struct {
 
 // Register adds the operations to an API.
 func Register(api *rest.API, h *Handlers) {
-	if h.Elapsed == nil {
-		h.Elapsed = clock.Elapsed
-	}
+	h.snapshots.init(h.Elapsed)
 	rest.Register(api, rest.Operation{
 		ID: "get-overview", Route: "GET /overview", Summary: "Get how the namespace is doing",
 		Description: "Late runs, dead letters, pauses and all that needs someone are read from the ledger; numbers that " +

@@ -34,7 +34,9 @@ func (LateRuns) Descriptions() map[string]string {
 	return map[string]string{
 		"runs": "Runs that are due and have not started, whatever the reason: at least all that have been due for 3 " +
 			"seconds, and none that has been due for less than 1.5.",
-		"more": "Whether there may be more: there are too many live runs to read all of them. With it, 0 means unknown.",
+		"more": "Whether there may be more: there are too many live runs to read all of them, or occurrences without a " +
+			"run, of which one for each job is counted. With it, 0 means unknown, and running, accepted and retrying " +
+			"may be too low.",
 		"oldest_due_at": "Since when the run that waits longest might have started. " +
 			"Absent: no run is due. It may have been due for less than 3 seconds.",
 	}
@@ -72,6 +74,7 @@ type PausedCounts struct {
 type AuditState struct {
 	Until   *time.Time `json:"until,omitempty" doc:"The last minute in which it judged a sample. Absent: not in the last hour."`
 	Missing int64      `json:"missing" doc:"Occurrences of the namespace that are not in the ledger as they must be."`
+	More    bool       `json:"more" doc:"Whether there are more than missing."`
 	Checked int64      `json:"checked" doc:"Occurrences that it judged in the last hour, in all namespaces."`
 }
 
@@ -113,14 +116,18 @@ type Overview struct {
 	Ended           EndedCounts    `json:"ended_1h" doc:"Runs that ended in the last hour. Statistics."`
 	EndedIncomplete bool           `json:"ended_1h_incomplete" doc:"A node was killed in the last hour: there are at least as many."`
 	Skipped         []SkippedCount `json:"skipped_1h" doc:"Why runs were skipped in the last hour, the newest 1,000."`
+	SkippedMore     bool           `json:"skipped_1h_more" doc:"Whether more were skipped than were read."`
 	DeadLetters     Count          `json:"dead_letters"`
 	Paused          PausedCounts   `json:"paused"`
+	HasJobs         bool           `json:"has_jobs" doc:"Whether the namespace has any job."`
 	Broken          int64          `json:"broken" doc:"Schedules that cannot be planned."`
+	BrokenMore      bool           `json:"broken_more" doc:"Whether there may be more. With it, 0 means unknown."`
 	Unowned         int64          `json:"unowned" doc:"Partitions without a live owner: their runs wait."`
 	Audit           AuditState     `json:"audit"`
 	Minutes         []StatPoint    `json:"minutes" doc:"The last 60 minutes; the last one is the current minute. Statistics."`
 	Attention       []Attention    `json:"attention"`
 	Failing         []FailingJob   `json:"failing" doc:"The jobs that failed most in the last hour, of the newest 500 failures."`
+	FailingMore     bool           `json:"failing_more" doc:"Whether more runs failed than were read."`
 }
 
 // Descriptions implements rest.Described.
@@ -159,14 +166,18 @@ func (h *Handlers) getOverview(ctx context.Context, in *getOverviewInput) (*getO
 func wireOverview(o *job.Overview, live *job.Live, slow *slowPart) *Overview {
 	runs := o.LiveOf(live)
 	out := &Overview{
-		Now:     o.Now,
-		Late:    LateRuns{Runs: runs.Late, More: !live.Complete, OldestDueAt: rest.OptionalTime(runs.OldestDue)},
+		Now: o.Now,
+		Late: LateRuns{
+			Runs: runs.Late, More: !live.Complete || live.Unplanned[o.Namespace].Runs > 0,
+			OldestDueAt: rest.OptionalTime(runs.OldestDue),
+		},
 		DueNext: slow.due, DueExact: slow.exact,
 		Running: runs.Running, Accepted: runs.Accepted, Retrying: runs.Retrying,
 		DeadLetters: wireCount(o.DeadLetters),
 		Paused:      PausedCounts{Jobs: o.PausedJobs.Count, More: o.PausedJobs.More},
-		Broken:      o.BrokenOf(live).Count, Unowned: o.Unowned,
-		Audit:   AuditState{Until: rest.OptionalTime(o.AuditedAt), Missing: o.Findings.Count, Checked: o.Audited},
+		Broken:      o.BrokenOf(live).Count, BrokenMore: o.BrokenOf(live).More, Unowned: o.Unowned,
+		HasJobs: o.HasJobs, SkippedMore: o.SkippedMore, FailingMore: o.FailingMore,
+		Audit:   AuditState{Until: rest.OptionalTime(o.AuditedAt), Missing: o.Findings.Count, More: o.Findings.More, Checked: o.Audited},
 		Minutes: rest.Map(o.Minutes, wirePoint),
 		Skipped: rest.Map(o.Skipped, func(s job.ReasonCount) SkippedCount {
 			return SkippedCount{Reason: string(s.Reason), Count: s.Count}

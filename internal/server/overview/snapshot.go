@@ -2,12 +2,12 @@ package overview
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/server/rest"
 )
 
 // However many viewers there are, a node reads a namespace at most once in snapshotAge, the live runs of the cluster at
@@ -20,53 +20,21 @@ const (
 	slowAge      = 10 * time.Second
 	slowLimit    = 30 * time.Second
 	dueNextRange = 5 * time.Minute
-	maxSnapshots = 1000            // namespaces; the snapshots of others are dropped
-	readLimit    = 5 * time.Second // for one read, which no client can cancel, because others wait for it
+	maxSnapshots = 1000 // namespaces; the snapshots of others are dropped
 )
 
 // snapshots are the last overviews of a node.
 type snapshots struct {
-	mu   sync.Mutex
-	of   map[uuid.UUID]*snapshot
-	live liveSnapshot
+	whole rest.Shared[uuid.UUID, fresh]
+	slow  rest.Shared[uuid.UUID, slowPart]
+	live  rest.Shared[struct{}, job.Live]
 }
 
-// snapshot is the last overview of a namespace. Its lock is held while it is read, so that requests of that time wait
-// for it.
-type snapshot struct {
-	mu   sync.Mutex
-	at   time.Duration // elapsed time when reading began; 0: never
-	body []byte
-	etag string
-	slow slowPart
-
-	refreshing bool // the slow part is being read
-}
-
-// slowPart is how many occurrences are due soon, and the causes of dead letters.
-type slowPart struct {
-	at     time.Duration
-	due    int64
-	exact  bool
-	causes []job.DeadGroup
-}
-
-type liveSnapshot struct {
-	mu   sync.Mutex
-	at   time.Duration
-	live job.Live
-}
-
-func (s *snapshots) get(namespace uuid.UUID) *snapshot {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.of == nil || len(s.of) >= maxSnapshots && s.of[namespace] == nil {
-		s.of = map[uuid.UUID]*snapshot{}
-	}
-	if s.of[namespace] == nil {
-		s.of[namespace] = &snapshot{}
-	}
-	return s.of[namespace]
+func (s *snapshots) init(elapsed func() time.Duration) {
+	s.whole.Age, s.whole.Max, s.whole.Elapsed = snapshotAge, maxSnapshots, elapsed
+	s.slow.Age, s.slow.Max, s.slow.Elapsed = slowAge, maxSnapshots, elapsed
+	s.slow.Stale = slowLimit
+	s.live.Age, s.live.Max, s.live.Elapsed = liveAge, 1, elapsed
 }
 
 // fresh is a response that may be sent.
@@ -75,42 +43,42 @@ type fresh struct {
 	etag string
 }
 
-// snapshot returns the overview of a namespace, at most snapshotAge old.
-func (h *Handlers) snapshot(ctx context.Context, namespace uuid.UUID) (fresh, error) {
-	s := h.snapshots.get(namespace)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if at := h.Elapsed(); s.at == 0 || at-s.at >= snapshotAge {
-		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), readLimit)
-		defer cancel()
-		if err := h.read(limited, namespace, s); err != nil {
-			return fresh{}, err
-		}
-		s.at = max(at, 1)
-	}
-	return fresh{s.body, s.etag}, nil
+// slowPart is how many occurrences are due soon, and the causes of dead letters.
+type slowPart struct {
+	due    int64
+	exact  bool
+	causes []job.DeadGroup
 }
 
-// read makes a new snapshot. The live runs are read after the queues and pauses, never before: a run that became late
-// before the answer's time is in it.
-func (h *Handlers) read(ctx context.Context, namespace uuid.UUID, s *snapshot) error {
+// snapshot returns the overview of a namespace, at most snapshotAge old.
+func (h *Handlers) snapshot(ctx context.Context, namespace uuid.UUID) (fresh, error) {
+	return h.snapshots.whole.Get(ctx, namespace, func(ctx context.Context) (fresh, error) { return h.read(ctx, namespace) })
+}
+
+// read makes a new snapshot. The live runs are read last: a run that became late before the answer's time is in it, and
+// what takes long before does not make them old.
+func (h *Handlers) read(ctx context.Context, namespace uuid.UUID) (f fresh, err error) {
 	o, err := h.Views.Overview(ctx, namespace)
 	if err != nil {
-		return err
-	}
-	live, err := h.liveRuns(ctx)
-	if err != nil {
-		return err
+		return f, err
 	}
 	if err := h.addRecent(ctx, &o); err != nil {
-		return err
+		return f, err
 	}
-	if err := h.keepSlow(ctx, &o, s); err != nil {
-		return err
+	about := job.Overview{Namespace: o.Namespace, Now: o.Now, DeadLetters: o.DeadLetters}
+	slow, err := h.snapshots.slow.Get(ctx, namespace, func(ctx context.Context) (slowPart, error) {
+		return h.readSlow(ctx, &about)
+	})
+	if err != nil {
+		return f, err
 	}
-	o.Causes = s.slow.causes
-	s.body, s.etag, err = encode(wireOverview(&o, live, &s.slow))
-	return err
+	live, err := h.snapshots.live.Get(ctx, struct{}{}, h.Cluster.LiveRuns)
+	if err != nil {
+		return f, err
+	}
+	o.Causes = slow.causes
+	f.body, f.etag, err = encode(wireOverview(&o, &live, &slow))
+	return f, err
 }
 
 // addRecent adds the newest runs of the jobs that fail.
@@ -126,34 +94,7 @@ func (h *Handlers) addRecent(ctx context.Context, o *job.Overview) error {
 	return err
 }
 
-// keepSlow reads the slow part if it is needed now, and otherwise while requests are answered.
-func (h *Handlers) keepSlow(ctx context.Context, o *job.Overview, s *snapshot) (err error) {
-	at := h.Elapsed()
-	switch age := at - s.slow.at; {
-	case s.slow.at == 0 || age >= slowLimit:
-		s.slow, err = h.readSlow(ctx, o)
-	case age >= slowAge && !s.refreshing:
-		s.refreshing = true
-		about := job.Overview{Namespace: o.Namespace, Now: o.Now, DeadLetters: o.DeadLetters}
-		go h.refreshSlow(context.WithoutCancel(ctx), &about, s)
-	}
-	return err
-}
-
-func (h *Handlers) refreshSlow(ctx context.Context, o *job.Overview, s *snapshot) {
-	limited, cancel := context.WithTimeout(ctx, readLimit)
-	defer cancel()
-	slow, err := h.readSlow(limited, o)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.refreshing = false
-	if err == nil { // otherwise the next request retries it, and in the end waits for it and reports the error
-		s.slow = slow
-	}
-}
-
 func (h *Handlers) readSlow(ctx context.Context, o *job.Overview) (slow slowPart, err error) {
-	slow.at = max(h.Elapsed(), 1)
 	from := o.Now.Truncate(time.Minute)
 	load, err := h.Load.Load(ctx, job.LoadParams{
 		Namespace: o.Namespace, From: from, To: from.Add(dueNextRange), Step: time.Minute,
@@ -171,20 +112,4 @@ func (h *Handlers) readSlow(ctx context.Context, o *job.Overview) (slow slowPart
 	dead, err := h.Views.SummarizeDeadLetters(ctx, job.DeadQueryBy{Namespace: o.Namespace, By: job.DeadByCause})
 	slow.causes = dead.Groups[:min(len(dead.Groups), job.MaxCauses)]
 	return slow, err
-}
-
-// liveRuns returns the live runs of the cluster, at most liveAge old.
-func (h *Handlers) liveRuns(ctx context.Context) (*job.Live, error) {
-	s := &h.snapshots.live
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if at := h.Elapsed(); s.at == 0 || at-s.at >= liveAge {
-		live, err := h.Cluster.LiveRuns(ctx)
-		if err != nil {
-			return nil, err
-		}
-		s.live, s.at = live, max(at, 1)
-	}
-	live := s.live
-	return &live, nil
 }
