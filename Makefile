@@ -215,6 +215,9 @@ measure-ui: SCREEN_JOBS = 10000000
 measure-ui: ## the requests of each screen of the web UI, with SCREEN_JOBS=10000000 jobs that stay in a database of 16 GB: p95 within 100 ms
 	$(DISK) BELFRY_SCREENS=$(SCREEN_JOBS) $(call logged,./internal/server,ScreensStayFast,120m)
 
+measure-viewers: ## CPU of a node and lateness of 200 runs/s, with 50 viewers of the web UI and with none, in turns; requests of each screen
+	$(DISK) BELFRY_VIEWERS=50 ROUNDS=4 SECONDS=30 JOBS=200 $(call logged,./test/cluster,^TestMeasureViewers$$,30m)
+
 measure-bulk: ## bulk create over the API, with shared schedules and one each: 5,000 jobs/s
 	$(DISK) BELFRY_BULK=50000 $(call logged,./internal/server,BulkCreateIsFast,60m)
 
