@@ -14,6 +14,20 @@ import (
 	"github.com/belfry-dev/belfry/internal/telemetry"
 )
 
+// output calls unread when its pipe is no longer read.
+type output struct {
+	*os.File
+	unread func()
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	n, err := o.File.Write(p)
+	if errors.Is(err, syscall.EPIPE) {
+		o.unread()
+	}
+	return n, err
+}
+
 func newDev() *cobra.Command {
 	var o devserver.Options
 	var logLevel string
@@ -45,9 +59,13 @@ Ctrl-C stops everything. Without --data nothing is left behind.`,
 			o.Command, o.Allow = v.Command, v.Targets.Allow
 			o.Out, o.Version = cmd.OutOrStdout(), version(cmd)
 			// Closing the terminal, or a pipe that is no longer read, also stops it in order.
-			ctx, stop := signal.NotifyContext(cmd.Context(),
-				os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 			defer stop()
+			// SIGPIPE also comes when a client of the API disconnects, which must not stop it.
+			signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+			if f, ok := o.Out.(*os.File); ok {
+				o.Out = &output{File: f, unread: stop}
+			}
 			return devserver.Run(ctx, o)
 		},
 	}
