@@ -145,8 +145,16 @@ type StatParams struct {
 	Step      time.Duration
 }
 
-// MaxStatRows is how many rows of statistics one request reads.
-const MaxStatRows = 20_000
+// The bounds of one request for statistics.
+const (
+	MaxStatRows   = 20_000 // rows of series
+	MaxStatPoints = 20_000 // of all series
+	MaxStatSeries = 50     // queues
+	// MaxStatCandidates is how many queues of a namespace are compared to find the busiest.
+	MaxStatCandidates = 1_000
+	// MaxStatProcessRows is how many rows say when processes were counting: 14 days of 5 nodes.
+	MaxStatProcessRows = 100_000
+)
 
 // StatPoint is what happened in a step of a series.
 type StatPoint struct {
@@ -168,5 +176,5 @@ type Stats struct {
 	From, To time.Time
 	Step     time.Duration
 	Series   []StatSeries
-	Partial  bool // there were too many rows: the oldest points are not complete
+	Partial  bool // queues are left out, or there were too many rows: the oldest points are not complete
 }

@@ -18,30 +18,46 @@ const statColumns = `s.minute, s.started, s.succeeded, s.failed, s.cancelled, s.
 // The rows of a namespace or of its queues, and those that show when any process was counting.
 const (
 	statsOfNamespace = `
-SELECT '' AS queue, ` + statColumns + ` FROM stat_minute s
+SELECT '' AS queue, false AS more, ` + statColumns + ` FROM stat_minute s
 WHERE s.namespace_id = @namespace AND s.queue_id = 0 AND s.minute >= @from AND s.minute < @to
 ORDER BY s.minute DESC LIMIT @limit`
 
+	// The busiest queues are those with the most in their newest rows. Each queue has the same share of the rows.
 	statsOfQueues = `
-SELECT q.name, x.* FROM queue q, LATERAL (
+WITH candidate AS MATERIALIZED (
+    SELECT q.id, q.name FROM queue q
+    WHERE q.namespace_id = @namespace AND (@queue = '' OR q.name = @queue)
+    ORDER BY q.name LIMIT @candidates),
+found AS MATERIALIZED (
+    SELECT c.id, c.name, x.total FROM candidate c, LATERAL (
+        SELECT sum(n.total) AS total FROM (
+            SELECT s.started + s.succeeded + s.failed + s.cancelled + s.skipped + s.missed + s.late AS total
+            FROM stat_minute s
+            WHERE s.namespace_id = @namespace AND s.queue_id = c.id AND s.minute >= @from AND s.minute < @to
+            ORDER BY s.minute DESC LIMIT 10) n) x
+    WHERE x.total IS NOT NULL),
+busiest AS MATERIALIZED (SELECT f.id, f.name FROM found f ORDER BY f.total DESC, f.name LIMIT @queues)
+SELECT b.name, (SELECT count(*) FROM found) > @queues OR (SELECT count(*) FROM candidate) >= @candidates, x.*
+FROM busiest b, LATERAL (
     SELECT ` + statColumns + ` FROM stat_minute s
-    WHERE s.namespace_id = @namespace AND s.queue_id = q.id AND s.minute >= @from AND s.minute < @to
-    ORDER BY s.minute DESC LIMIT @limit) x
-WHERE q.namespace_id = @namespace AND (@queue = '' OR q.name = @queue)
-ORDER BY x.minute DESC LIMIT @limit`
+    WHERE s.namespace_id = @namespace AND s.queue_id = b.id AND s.minute >= @from AND s.minute < @to
+    ORDER BY s.minute DESC LIMIT @limit / (SELECT count(*) FROM busiest)) x`
 
 	// A process that is alive writes its minutes until they are over. One that stopped in one of them, and has been
 	// silent for several times its pause, was killed.
 	statsOfProcesses = `
 SELECT date_bin(@step, s.minute, @from), max(s.written_at) FILTER (
-    WHERE s.written_at < s.minute + interval '1 minute' AND s.written_at < now() - interval '15 seconds')
-FROM stat_minute s
-WHERE s.namespace_id = '00000000-0000-0000-0000-000000000000' AND s.queue_id = 0
-  AND s.minute >= @from AND s.minute < @to
+    WHERE s.written_at < s.minute + interval '1 minute' AND s.written_at < now() - interval '15 seconds'), count(*)
+FROM (
+    SELECT s.minute, s.written_at FROM stat_minute s
+    WHERE s.namespace_id = '00000000-0000-0000-0000-000000000000' AND s.queue_id = 0
+      AND s.minute >= @from AND s.minute < @to
+    ORDER BY s.minute DESC LIMIT @processes) s
 GROUP BY 1`
 )
 
-// Stats returns series of what happened in each step of a range. The number of rows it reads is bounded.
+// Stats returns series of what happened in each step of a range. The number of rows it reads is bounded, and so is the
+// number of points it returns.
 func (v *Views) Stats(ctx context.Context, p job.StatParams) (out job.Stats, err error) {
 	b := statBuilder{StatParams: p, series: map[string][]job.StatPoint{}}
 	sql := statsOfNamespace
@@ -50,10 +66,11 @@ func (v *Views) Stats(ctx context.Context, p job.StatParams) (out job.Stats, err
 	}
 	args := pgx.NamedArgs{
 		"namespace": p.Namespace, "queue": p.Queue, "from": p.From, "to": p.To, "step": p.Step,
-		"limit": job.MaxStatRows,
+		"limit": job.MaxStatRows, "processes": job.MaxStatProcessRows, "candidates": job.MaxStatCandidates,
+		"queues": max(1, min(job.MaxStatSeries, job.MaxStatPoints/b.steps())),
 	}
 	err = v.db.Tx(ctx, pool.In(p.Namespace, pool.Lists, pool.NoBitmaps), "read statistics", func(tx pgx.Tx) error {
-		b.rows = 0
+		b.partial = false
 		var batch pgx.Batch
 		batch.Queue(statsOfProcesses, args).Query(b.counted)
 		batch.Queue(sql, args).Query(b.read)
@@ -71,7 +88,8 @@ type statBuilder struct {
 	known  map[int]bool // steps in which a process was counting
 	lost   map[int]bool // steps in which a process was killed
 	series map[string][]job.StatPoint
-	rows   int
+
+	partial bool // something is left out
 }
 
 func (b *statBuilder) steps() int { return int((b.To.Sub(b.From) + b.Step - 1) / b.Step) }
@@ -80,7 +98,9 @@ func (b *statBuilder) counted(rows pgx.Rows) error {
 	b.known, b.lost = map[int]bool{}, map[int]bool{}
 	var at time.Time
 	var killed *time.Time
-	_, err := pgx.ForEachRow(rows, []any{&at, &killed}, func() error {
+	var n, all int64
+	_, err := pgx.ForEachRow(rows, []any{&at, &killed, &n}, func() error {
+		all += n
 		step := int(at.Sub(b.From) / b.Step)
 		b.known[step] = true
 		if killed != nil {
@@ -89,6 +109,7 @@ func (b *statBuilder) counted(rows pgx.Rows) error {
 		}
 		return nil
 	})
+	b.partial = b.partial || all >= job.MaxStatProcessRows
 	return err
 }
 
@@ -97,8 +118,11 @@ func (b *statBuilder) read(rows pgx.Rows) error {
 	var queue string
 	var r job.StatRow
 	var lateness []int64
-	_, err := pgx.ForEachRow(rows, append([]any{&queue}, statFields(&r, &lateness)...), func() error {
-		b.rows++
+	var more bool
+	read := map[string]int{}
+	_, err := pgx.ForEachRow(rows, append([]any{&queue, &more}, statFields(&r, &lateness)...), func() error {
+		read[queue]++
+		b.partial = b.partial || more
 		r.Lateness = lateness
 		if b.series[queue] == nil {
 			b.series[queue] = make([]job.StatPoint, b.steps())
@@ -111,6 +135,9 @@ func (b *statBuilder) read(rows pgx.Rows) error {
 		}
 		return nil
 	})
+	for _, n := range read {
+		b.partial = b.partial || n >= job.MaxStatRows/len(read)
+	}
 	return err
 }
 
@@ -124,7 +151,7 @@ func statFields(r *job.StatRow, lateness *[]int64) []any {
 
 func (b *statBuilder) stats() job.Stats {
 	out := job.Stats{
-		From: b.From.UTC(), To: b.To.UTC(), Step: b.Step, Partial: b.rows >= job.MaxStatRows,
+		From: b.From.UTC(), To: b.To.UTC(), Step: b.Step, Partial: b.partial,
 	}
 	if !b.ByQueue && b.series[b.Queue] == nil {
 		b.series[b.Queue] = make([]job.StatPoint, b.steps())

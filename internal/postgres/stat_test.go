@@ -134,3 +134,46 @@ func TestStatsOfKilledProcessesAreIncomplete(t *testing.T) {
 	b.exec(`UPDATE stat_minute SET written_at = NULL WHERE process_id = $1`, killed)
 	require.Empty(t, incomplete(), "an older version does not say when it wrote")
 }
+
+// TestStatsOfManyQueuesAreBounded: the answer has few series, however many queues there are, and says so.
+func TestStatsOfManyQueuesAreBounded(t *testing.T) {
+	t.Parallel()
+	b := setupBulk(t, nil)
+	b.exec(`INSERT INTO queue (id, namespace_id, name) OVERRIDING SYSTEM VALUE
+		SELECT g, ` + bulkNamespace + `, 'queue-' || lpad(g::text, 4, '0') FROM generate_series(1, 300) g`)
+	ctx, now := t.Context(), b.now().UTC().Truncate(time.Minute)
+	process := uuid.New()
+	var rows []job.StatRow
+	for queue := range int32(300) {
+		rows = append(rows, statRow(queue+1, now, int64(queue)), statRow(queue+1, now.Add(-20*time.Hour), 1))
+	}
+	require.NoError(t, b.store.WriteStats(ctx, process, rows, false))
+	read := func(width time.Duration) job.Stats {
+		s, err := b.store.Stats(ctx, job.StatParams{
+			Namespace: bulkUUID(), From: now.Add(time.Minute - width), To: now.Add(time.Minute), Step: time.Minute, ByQueue: true,
+		})
+		require.NoError(t, err)
+		points := 0
+		for _, one := range s.Series {
+			points += len(one.Points)
+		}
+		require.LessOrEqual(t, points, job.MaxStatPoints)
+		require.True(t, s.Partial)
+		return s
+	}
+	s := read(time.Hour)
+	require.Len(t, s.Series, job.MaxStatSeries)
+	require.Equal(t, "queue-0251", s.Series[0].Queue, "the busiest")
+	require.EqualValues(t, 250, s.Series[0].Points[59].Started)
+	s = read(24 * time.Hour)
+	require.Len(t, s.Series, job.MaxStatPoints/1440)
+	require.EqualValues(t, 1, s.Series[0].Points[1440-1-20*60].Started)
+
+	b.exec(`DELETE FROM stat_minute WHERE queue_id > 2`)
+	s, err := b.store.Stats(ctx, job.StatParams{
+		Namespace: bulkUUID(), From: now.Add(-time.Hour), To: now.Add(time.Minute), Step: time.Minute, ByQueue: true,
+	})
+	require.NoError(t, err)
+	require.Len(t, s.Series, 2)
+	require.False(t, s.Partial, "queues in which nothing happened are not left out")
+}

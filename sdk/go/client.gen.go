@@ -4191,7 +4191,7 @@ type StatSeries struct {
 type Stats struct {
 	From time.Time `json:"from"`
 
-	// Partial Whether there was too much to read: the oldest points are not complete.
+	// Partial There was too much to read: queues are left out, or the oldest points are incomplete.
 	Partial bool         `json:"partial"`
 	Series  []StatSeries `json:"series"`
 	Step    StatsStep    `json:"step"`
@@ -5020,7 +5020,7 @@ type GetStatsParams struct {
 	// Queue Name of a queue. Default: all queues together.
 	Queue *string `form:"queue,omitempty" json:"queue,omitempty"`
 
-	// By queue: one series for each queue.
+	// By queue: a series for each of the busiest queues, at most 50.
 	By *GetStatsParamsBy `form:"by,omitempty" json:"by,omitempty"`
 }
 

@@ -65,7 +65,7 @@ type Stats struct {
 	To      time.Time    `json:"to"`
 	Step    string       `json:"step" enum:"1m,1h"`
 	Series  []StatSeries `json:"series"`
-	Partial bool         `json:"partial" doc:"Whether there was too much to read: the oldest points are not complete."`
+	Partial bool         `json:"partial" doc:"There was too much to read: queues are left out, or the oldest points are incomplete."`
 }
 
 type getStatsInput struct {
@@ -73,7 +73,7 @@ type getStatsInput struct {
 	To    time.Time `query:"to" doc:"Default: now."`
 	Step  string    `query:"step" enum:"1m,1h" default:"1m"`
 	Queue string    `query:"queue" maxLength:"63" doc:"Name of a queue. Default: all queues together."`
-	By    string    `query:"by" enum:"state,queue" default:"state" doc:"queue: one series for each queue."`
+	By    string    `query:"by" enum:"state,queue" default:"state" doc:"queue: a series for each of the busiest queues, at most 50."`
 }
 
 type getStatsOutput struct {
