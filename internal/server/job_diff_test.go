@@ -1,15 +1,22 @@
 package server_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/access"
+	"github.com/belfry-dev/belfry/internal/pgtest"
+	"github.com/belfry-dev/belfry/internal/server"
 	"github.com/belfry-dev/belfry/internal/server/rest"
 )
 
@@ -85,6 +92,64 @@ func TestDiffCountsABoundedNumberOfOccurrences(t *testing.T) {
 	last := items[19].(map[string]any)
 	require.Equal(t, "create", last["result"])
 	require.NotContains(t, last, "occurrences_after", "it is not counted, and no wrong number is sent")
+}
+
+// TestDiffIsBounded: a short line may name a job with a large payload.
+func TestDiffIsBounded(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	var jobs, lines []string
+	var many strings.Builder
+	for i := range 8_000 {
+		fmt.Fprintf(&many, `"key-number-%d":1,`, i)
+	}
+	for i := range 48 {
+		payload := `"` + strings.Repeat("x", 200_000) + `"`
+		if i >= 44 {
+			payload = "{" + many.String() + `"last":1}`
+		}
+		jobs = append(jobs, fmt.Sprintf(`{"name":"job-%d","schedule":"every 1h","target":{"kind":"noop"},"payload":%s}`, i, payload))
+		lines = append(lines, fmt.Sprintf(`{"name":"job-%d","schedule":"every 1h","target":{"kind":"noop"},"payload":{}}`, i))
+	}
+	require.EqualValues(t, 48, b.ndjson("/jobs:bulk", jobs...)["created"])
+	a := b.callAs(b.newKey(defaultNamespace, access.Viewer), "POST", "/jobs:diff", strings.Join(lines, "\n"),
+		"Content-Type", "application/x-ndjson")
+	require.Equal(t, 200, a.status)
+	require.Less(t, len(a.body), 9<<20)
+	require.EqualValues(t, 48, a.json(t)["changed"])
+	items := a.json(t)["items"].([]any)
+	field := func(i int) map[string]any { return items[i].(map[string]any)["fields"].([]any)[0].(map[string]any) }
+	require.Len(t, field(0)["before"], 200_000)
+	require.NotContains(t, field(0), "omitted")
+	require.Equal(t, true, field(43)["omitted"])
+	require.NotContains(t, field(43), "before")
+	last := items[47].(map[string]any)
+	require.EqualValues(t, 8_001, last["more_fields"])
+	require.NotContains(t, last, "fields")
+}
+
+// viewsAt is a store whose database has a time of its own.
+type viewsAt struct {
+	*pgtest.Store
+	now time.Time
+}
+
+func (v viewsAt) Now(context.Context, uuid.UUID) (time.Time, error) { return v.now, nil }
+
+func TestDiffUsesTheTimeOfTheDatabase(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	s := server.New(server.Options{
+		Keys: b.store, Jobs: b.store, Verbs: b.store, Versions: b.store, Ledger: b.store, Load: b.store,
+		Stories: b.store, DeadLetters: b.store, Logins: b.store, Operations: b.store, Queues: b.store, Cluster: b.store,
+		Audit: b.store, Version: "test", Overview: b.store, Live: b.store,
+		Views: viewsAt{b.store, time.Date(2090, 1, 1, 0, 0, 0, 0, time.UTC)}, Log: slog.New(slog.DiscardHandler),
+	})
+	web := httptest.NewServer(s.Handler())
+	t.Cleanup(web.Close)
+	b.url = web.URL + "/api/v1"
+	got := b.ndjson("/jobs:diff", `{"name":"a","schedule":{"at":"2090-01-01T12:00:00Z"},"target":{"kind":"noop"}}`)
+	require.EqualValues(t, 1, got["items"].([]any)[0].(map[string]any)["occurrences_after"])
 }
 
 func TestImportOfACrontab(t *testing.T) {

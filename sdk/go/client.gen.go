@@ -1979,16 +1979,19 @@ type FailureReport struct {
 
 // FieldDiff defines model for FieldDiff.
 type FieldDiff struct {
-	// After Absent: the field would be removed.
+	// After Absent: the field would be removed, or omitted.
 	After interface{} `json:"after,omitempty,omitzero"`
 
-	// Before Absent: the job has no such field.
+	// Before Absent: the job has no such field, or omitted.
 	Before interface{} `json:"before,omitempty,omitzero"`
 
 	// Field Path of the field.
 	//
 	// Examples: retry.max_attempts
 	Field string `json:"field"`
+
+	// Omitted The values do not fit into the answer.
+	Omitted bool `json:"omitted,omitempty,omitzero"`
 }
 
 // FieldProblem defines model for FieldProblem.
@@ -2205,8 +2208,11 @@ type JobDiff struct {
 	ID string `json:"id,omitempty,omitzero"`
 
 	// Line Line number, from 1.
-	Line int64  `json:"line"`
-	Name string `json:"name,omitempty,omitzero"`
+	Line int64 `json:"line"`
+
+	// MoreFields Further fields that differ. They do not fit into the answer.
+	MoreFields int64  `json:"more_fields,omitempty,omitzero"`
+	Name       string `json:"name,omitempty,omitzero"`
 
 	// OccurrencesAfter The same if the job were saved.
 	OccurrencesAfter int64 `json:"occurrences_after,omitempty,omitzero"`
@@ -5621,6 +5627,8 @@ type ClientInterface interface {
 	//
 	// Fields that have their default are equal to fields that are left out. Lines are independent: the status is 200 even if no line is valid.
 	//
+	// The fields of all lines together have at most 8 MB. Values that do not fit are left out, and the field says so.
+	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/jobs:diff (the `DiffJobs` operationId).
@@ -6979,6 +6987,8 @@ func (c *RawClient) DeleteJobs(ctx context.Context, params *DeleteJobsParams, bo
 // The body is NDJSON: on each line a job as in create-job, at most 5000 lines and 16 MB. Each is compared with the job of that name: what would saving it change? Nothing is saved.
 //
 // Fields that have their default are equal to fields that are left out. Lines are independent: the status is 200 even if no line is valid.
+//
+// The fields of all lines together have at most 8 MB. Values that do not fit are left out, and the field says so.
 //
 // Takes any type of body and a specified content type.
 //
@@ -13700,6 +13710,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// Fields that have their default are equal to fields that are left out. Lines are independent: the status is 200 even if no line is valid.
 	//
+	// The fields of all lines together have at most 8 MB. Values that do not fit are left out, and the field says so.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/jobs:diff (the `DiffJobs` operationId).
@@ -19186,6 +19198,8 @@ func (c *ClientWithResponses) DeleteJobsWithResponse(ctx context.Context, params
 // The body is NDJSON: on each line a job as in create-job, at most 5000 lines and 16 MB. Each is compared with the job of that name: what would saving it change? Nothing is saved.
 //
 // Fields that have their default are equal to fields that are left out. Lines are independent: the status is 200 even if no line is valid.
+//
+// The fields of all lines together have at most 8 MB. Values that do not fit are left out, and the field says so.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/belfry-dev/belfry/internal/access"
-	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/problem"
 	"github.com/belfry-dev/belfry/internal/schedule"
@@ -22,7 +21,9 @@ func (h *Handlers) registerDiff() {
 		Description: fmt.Sprintf("The body is NDJSON: on each line a job as in create-job, at most %d lines and %d MB. "+
 			"Each is compared with the job of that name: what would saving it change? Nothing is saved.\n\n"+
 			"Fields that have their default are equal to fields that are left out. Lines are independent: the status "+
-			"is 200 even if no line is valid.", maxBulkLines, maxBulkBody>>20),
+			"is 200 even if no line is valid.\n\n"+
+			"The fields of all lines together have at most %d MB. Values that do not fit are left out, and the field says so.",
+			maxBulkLines, maxBulkBody>>20, maxDiffValues>>20),
 		Role: access.Viewer, MaxBody: maxBulkBody, TooLarge: "send the jobs in several requests",
 		BodyTimeout: rest.ReadTimeout, Enter: h.bulks.enter, Describe: describeBulk,
 	}, h.diffJobs)
@@ -49,6 +50,7 @@ type JobDiff struct {
 	ID      string      `json:"id,omitempty" doc:"Id of the job that exists."`
 	Version int32       `json:"version,omitempty" doc:"Version of the job that exists, for If-Match."`
 	Fields  []FieldDiff `json:"fields,omitempty" doc:"Fields that differ from the job that exists."`
+	More    int         `json:"more_fields,omitempty" doc:"Further fields that differ. They do not fit into the answer."`
 
 	Problems []rest.FieldProblem `json:"problems,omitempty" doc:"Why the line is refused."`
 
@@ -68,23 +70,33 @@ func (JobDiff) Descriptions() map[string]string {
 // FieldDiff is a field that differs.
 type FieldDiff struct {
 	Field  string    `json:"field" doc:"Path of the field." example:"retry.max_attempts"`
-	Before rest.JSON `json:"before,omitempty" doc:"Absent: the job has no such field."`
-	After  rest.JSON `json:"after,omitempty" doc:"Absent: the field would be removed."`
+	Before rest.JSON `json:"before,omitempty" doc:"Absent: the job has no such field, or omitted."`
+	After  rest.JSON `json:"after,omitempty" doc:"Absent: the field would be removed, or omitted."`
+
+	Omitted bool `json:"omitted,omitempty" doc:"The values do not fit into the answer."`
 }
 
 type diffJobsOutput struct {
 	Body DiffResult
 }
 
-// diffPage is how many jobs are read at once.
-const diffPage = 500
+// The bounds of a comparison. A short line may name a job with a large payload.
+const (
+	diffPage      = 100     // jobs that are read at once
+	maxDiffValues = 8 << 20 // bytes of fields in the answer
+	perField      = 64      // bytes that a field takes besides its path and values
+)
 
 func (h *Handlers) diffJobs(ctx context.Context, in *diffJobsInput) (*diffJobsOutput, error) {
 	lines, err := splitLines(in.RawBody)
 	if err != nil {
 		return nil, err
 	}
-	d := differ{h: h, from: clock.Now(), budget: job.LoadBudget, lineOf: map[string]int{}}
+	now, err := h.views.Now(ctx, rest.Principal(ctx).Namespace)
+	if err != nil {
+		return nil, err
+	}
+	d := differ{h: h, from: now, budget: job.LoadBudget, values: maxDiffValues, lineOf: map[string]int{}}
 	for page := range slices.Chunk(lines, diffPage) {
 		if err := d.page(ctx, page); err != nil {
 			return nil, err
@@ -98,6 +110,7 @@ type differ struct {
 	h      *Handlers
 	from   time.Time
 	budget int            // occurrences that may still be counted
+	values int            // bytes of fields that may still be returned
 	lineOf map[string]int // line by name
 	out    DiffResult
 }
@@ -201,17 +214,37 @@ func (d *differ) compare(item *JobDiff, wanted job.Definition, existing map[stri
 		return err
 	}
 	for _, c := range changes {
-		f, err := wireChange(c)
-		if err != nil {
+		item.Result = "change"
+		if err := d.add(item, c); err != nil {
 			return err
 		}
-		item.Result, item.Fields = "change", append(item.Fields, f)
 	}
 	item.Before = d.occurrences(now.Schedule, now.ID.String())
 	item.After = item.Before
 	if item.Result == "change" {
 		item.After = d.occurrences(wanted.Schedule, now.ID.String())
 	}
+	return nil
+}
+
+// add adds a field to an item: with its values, without them, or only its number, as far as the answer has space.
+func (d *differ) add(item *JobDiff, c job.FieldChange) error {
+	bare := perField + len(c.Field)
+	if d.values < bare {
+		item.More++
+		return nil
+	}
+	f, err := wireChange(c)
+	if err != nil {
+		return err
+	}
+	if size := len(f.Before) + len(f.After); d.values < bare+size {
+		f = FieldDiff{Field: c.Field, Omitted: true}
+	} else {
+		d.values -= size
+	}
+	d.values -= bare
+	item.Fields = append(item.Fields, f)
 	return nil
 }
 

@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -35,6 +36,7 @@ type Verbs interface {
 type Views interface {
 	RecentRuns(ctx context.Context, namespace uuid.UUID, jobs []job.Job) ([]job.Recent, error)
 	Timeline(ctx context.Context, p timeline.Params) (timeline.Facts, error)
+	Now(ctx context.Context, namespace uuid.UUID) (time.Time, error)
 	Labels(ctx context.Context, namespace uuid.UUID) (keys []job.LabelKey, more bool, err error)
 	LabelValues(
 		ctx context.Context, namespace uuid.UUID, key, prefix string,
