@@ -153,6 +153,7 @@ type RunParams struct {
 	Actor      string
 	Idempotent *IdempotentRequest // for a retry or a redrive; nil: each request takes effect
 	Attempt    *int16             // for a retry: the last attempt that the user saw; nil means any
+	Began      time.Time          // of an operation by ids: what ran again since must not be retried; zero means any
 }
 
 // MaxRecent is how many of the newest runs and skips of a job a list shows.

@@ -72,6 +72,22 @@ type OperationSet struct {
 	IDs  []string   `json:"ids,omitempty"` // public ids of jobs or runs
 }
 
+// Unique returns the set without ids that name the same item again.
+func (s OperationSet) Unique(kind OperationKind) OperationSet {
+	seen := map[string]bool{}
+	s.IDs = slices.DeleteFunc(slices.Clone(s.IDs), func(id string) bool {
+		if k, err := ParseRunID(id); err == nil && kind.OfRuns() {
+			id = FormatRunID(k)
+		} else if j, err := ParseJobID(id); err == nil {
+			id = FormatJobID(j)
+		}
+		again := seen[id]
+		seen[id] = true
+		return again
+	})
+	return s
+}
+
 // RunFilter selects runs. A zero field selects all.
 type RunFilter struct {
 	Job         uuid.UUID   `json:"job,omitzero"`

@@ -39,13 +39,17 @@ func (s *Operations) BeginOperation(ctx context.Context, o job.OperationParams) 
 	if err := o.Validate(); err != nil {
 		return op, fmt.Errorf("%s: %w", what, err)
 	}
+	o.Set = o.Set.Unique(o.Kind)
 	op = job.Operation{
 		Kind: o.Kind, Filter: o.Filter, Set: o.Set, Change: o.Change, Rate: o.Rate, State: job.OperationRunning, Actor: o.Actor,
 	}
 	if op.ID, err = uuid.NewV7(); err != nil {
 		return op, fmt.Errorf("%s: %w", what, err)
 	}
-	if !o.Kind.OfDeadLetters() {
+	switch {
+	case o.Kind.OfRuns() && len(o.Set.IDs) > 0:
+		op.Count = int64(len(o.Set.IDs)) // those that do not exist become failed items
+	case !o.Kind.OfDeadLetters():
 		n, err := s.CountSet(ctx, o.Namespace, o.Kind, o.Set)
 		if err != nil {
 			return op, fmt.Errorf("%s: %w", what, err)

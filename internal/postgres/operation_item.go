@@ -251,6 +251,8 @@ func (a *API) changeRun(ctx context.Context, o *activeOperation, it *item) error
 	}
 	if it.run != nil {
 		p.Attempt = &it.run.Attempt
+	} else {
+		p.Began = o.until
 	}
 	return a.RetryRun(ctx, p)
 }

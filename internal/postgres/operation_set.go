@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -32,17 +33,9 @@ func (s *Operations) CountSet(
 	case set.Runs != nil:
 		out, err = s.api.countRuns(ctx, namespace, kind, *set.Runs)
 	case kind.OfRuns():
-		out.Count = int64(len(set.IDs))
-		for _, id := range set.IDs[:min(maxSample, len(set.IDs))] {
-			if k, err := job.ParseRunID(id); err == nil {
-				entries, err := s.api.Run(ctx, namespace, k)
-				if err == nil {
-					out.Runs = append(out.Runs, entries[0])
-				}
-			}
-		}
+		out, err = s.api.countRunIDs(ctx, namespace, set.Unique(kind).IDs)
 	default:
-		out, err = s.api.countIDs(ctx, namespace, set.IDs, maxSample)
+		out, err = s.api.countIDs(ctx, namespace, set.Unique(kind).IDs, maxSample)
 	}
 	if err != nil {
 		return out, fmt.Errorf("count what matches: %w", err)
@@ -91,6 +84,32 @@ func (a *API) countIDs(
 	out.Count = int64(len(out.Jobs))
 	out.Jobs = out.Jobs[:min(sample, len(out.Jobs))]
 	return out, err
+}
+
+// countRunIDs counts the runs that exist. If that takes too long, there may be more.
+func (a *API) countRunIDs(ctx context.Context, namespace uuid.UUID, ids []string) (out job.SetCount, err error) {
+	began := clock.Elapsed()
+	for i, id := range ids {
+		if out.More = i > maxSample && clock.Elapsed()-began > countTime; out.More {
+			break
+		}
+		k, err := job.ParseRunID(id)
+		if err != nil {
+			continue
+		}
+		entries, err := a.Run(ctx, namespace, k)
+		switch {
+		case errors.Is(err, ErrNotFound):
+		case err != nil:
+			return out, err
+		default:
+			out.Count++
+			if len(out.Runs) < maxSample {
+				out.Runs = append(out.Runs, entries[0])
+			}
+		}
+	}
+	return out, nil
 }
 
 func (a *API) countRuns(

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -13,7 +14,7 @@ import (
 // endedRun reads the newest end of a run, and the payload of its dead letter. History stores no payload.
 const endedRun = `
 SELECT h.attempt, h.origin, h.due_to IS NOT NULL, d.job_id IS NOT NULL, d.payload,
-       coalesce(d.idempotency_key, h.idempotency_key), h.ended
+       coalesce(d.idempotency_key, h.idempotency_key), h.ended, h.ended_at
 FROM run_history h
 LEFT JOIN dead_letter d ON d.partition = $1 AND d.job_id = $2 AND d.due_at = $3 AND d.seq = $4
 WHERE h.job_id = $2 AND h.due_at = $3 AND h.seq = $4
@@ -93,14 +94,15 @@ type ended struct {
 	dead    bool
 	payload *string
 	ownKey  *string // its idempotency key, if that is known
+	how     job.Ended
+	at      time.Time // zero if history has dropped it
 }
 
 func readEnded(ctx context.Context, tx pgx.Tx, k job.Key) (e ended, err error) {
 	e.key = k
-	var how job.Ended
 	err = tx.QueryRow(ctx, endedRun, k.Partition, k.Job, k.DueAt, k.Seq).
-		Scan(&e.attempt, &e.origin, &e.isRange, &e.dead, &e.payload, &e.ownKey, &how)
-	e.ownKey = job.RetriedKey(k, e.ownKey, how)
+		Scan(&e.attempt, &e.origin, &e.isRange, &e.dead, &e.payload, &e.ownKey, &e.how, &e.at)
+	e.ownKey = job.RetriedKey(k, e.ownKey, e.how)
 	if noRows(err) { // the retention of history may have dropped it, but dead letters stay
 		e.dead = true
 		const deadLetter = `SELECT attempt, payload, idempotency_key FROM dead_letter WHERE ` + byKey
@@ -130,6 +132,10 @@ func (e *ended) mayRetry(o job.RunParams, gone, deadOnly bool) error {
 			"%w: the run last ended with attempt %d, not %d; look at how that went", errRanAgain, e.attempt,
 			*o.Attempt,
 		)
+	case !o.Began.IsZero() && e.at.After(o.Began):
+		return fmt.Errorf("%w: it ended again after the operation began; look at how that went", ErrConflict)
+	case !o.Began.IsZero() && e.how == job.EndedSucceeded && e.origin == job.FromRedrive:
+		return fmt.Errorf("%w: it was retried and succeeded; to run it once more, retry it alone", ErrConflict)
 	case gone:
 		return fmt.Errorf("%w: the job is deleted, so the run has no target", ErrConflict)
 	case e.isRange:

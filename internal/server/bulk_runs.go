@@ -19,7 +19,8 @@ func (s *Server) registerBulkRuns() {
 	registerBulk[RetryRunsRequest](s, job.RetryRuns, rest.Operation{
 		ID: "retry-runs", Route: "POST /runs:retry", Summary: "Run the ended runs that match a filter again",
 		Description: aboutBulk + "runs that end after the operation was created are not, so none runs again twice. " +
-			"The filter says in which states they ended.",
+			"The filter says in which states they ended. With ids, runs that ended again since, or were retried and " +
+			"succeeded, are failed items.",
 		Role: access.Operator, Example: `{"filter":{"state":["failed"],"ended_from":"2026-05-01T00:00:00Z"},"dry_run":true}`,
 	})
 }

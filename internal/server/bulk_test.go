@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/access"
+	"github.com/belfry-dev/belfry/internal/job"
 )
 
 // makeMany creates jobs of two teams and returns their ids.
@@ -322,4 +324,50 @@ func TestRunsInBulk(t *testing.T) {
 	require.EqualValues(t, 3, done["done"], "%v", done)
 	require.Equal(t, 3, b.counted(`SELECT count(*) FROM run WHERE origin = 4`))
 	require.Zero(t, b.counted(`SELECT count(*) FROM dead_letter`))
+}
+
+// TestIDsAreChangedOnce: an id that is sent twice counts once, and runs that ran again since are not retried.
+func TestIDsAreChangedOnce(t *testing.T) {
+	t.Parallel()
+	n := setupNode(t)
+	id := n.create("bad", yearly, "/no", `"overlap":"allow"`)
+	defer n.work()()
+	n.die(id, 2)
+	n.set("/no", 200)
+	b := &bundle{t: t, pool: n.pool, store: n.store, url: n.url, key: n.key}
+	var runs []string
+	for _, r := range n.get("/runs?state=failed")["items"].([]any) {
+		runs = append(runs, r.(map[string]any)["id"].(string))
+	}
+	require.Len(t, runs, 2)
+	ids := fmt.Sprintf(`{"ids":[%q,%q,%q]`, runs[0], runs[1], runs[0])
+	key, err := job.ParseRunID(runs[0])
+	require.NoError(t, err)
+	key.DueAt = key.DueAt.Add(-time.Hour)
+	gone := job.FormatRunID(key)
+	preview := b.call("POST", "/runs:retry", fmt.Sprintf(`{"ids":[%q,%q,%q],"dry_run":true}`, runs[0], gone, runs[0]))
+	require.Equal(t, 200, preview.status, "%s", preview.body)
+	require.EqualValues(t, 1, preview.json(t)["count"], "one of them exists")
+
+	first, same := b.begin("/runs:retry", ids+`}`), b.begin("/runs:retry", ids+`}`)
+	require.EqualValues(t, 2, n.get(first)["count"])
+	require.EqualValues(t, 2, b.finish(first)["done"])
+	for _, r := range runs {
+		n.await("/runs/"+r, "state", "succeeded")
+	}
+	later := b.begin("/runs:retry", ids+`}`)
+	for op, want := range map[string]string{
+		same: "it ended again after the operation began", later: "it was retried and succeeded",
+	} {
+		done := b.finish(op)
+		require.EqualValues(t, 0, done["done"], "%v", done)
+		require.EqualValues(t, 2, done["failed"], "%v", done)
+		item := n.get(op + "/items")["items"].([]any)[0].(map[string]any)
+		require.Contains(t, item["error"], want)
+	}
+	require.Zero(t, b.counted(`SELECT count(*) FROM run`))
+	require.Equal(t, 2, b.counted(`SELECT count(*) FROM run_history WHERE ended = 1`))
+
+	done := b.finish(b.begin("/jobs:trigger", fmt.Sprintf(`{"ids":[%q,%q]}`, id, id)))
+	require.EqualValues(t, 1, done["done"], "%v", done)
 }

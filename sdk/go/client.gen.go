@@ -6084,7 +6084,7 @@ type ClientInterface interface {
 
 	// RetryRunsWithBody Run the ended runs that match a filter again
 	//
-	// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; runs that end after the operation was created are not, so none runs again twice. The filter says in which states they ended.
+	// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; runs that end after the operation was created are not, so none runs again twice. The filter says in which states they ended. With ids, runs that ended again since, or were retried and succeeded, are failed items.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -6093,7 +6093,7 @@ type ClientInterface interface {
 
 	// RetryRuns Run the ended runs that match a filter again
 	//
-	// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; runs that end after the operation was created are not, so none runs again twice. The filter says in which states they ended.
+	// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; runs that end after the operation was created are not, so none runs again twice. The filter says in which states they ended. With ids, runs that ended again since, or were retried and succeeded, are failed items.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -8015,7 +8015,7 @@ func (c *RawClient) CancelRuns(ctx context.Context, params *CancelRunsParams, bo
 
 // RetryRunsWithBody Run the ended runs that match a filter again
 //
-// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; runs that end after the operation was created are not, so none runs again twice. The filter says in which states they ended.
+// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; runs that end after the operation was created are not, so none runs again twice. The filter says in which states they ended. With ids, runs that ended again since, or were retried and succeeded, are failed items.
 //
 // Takes any type of body and a specified content type.
 //
@@ -8034,7 +8034,7 @@ func (c *RawClient) RetryRunsWithBody(ctx context.Context, params *RetryRunsPara
 
 // RetryRuns Run the ended runs that match a filter again
 //
-// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; runs that end after the operation was created are not, so none runs again twice. The filter says in which states they ended.
+// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; runs that end after the operation was created are not, so none runs again twice. The filter says in which states they ended. With ids, runs that ended again since, or were retried and succeeded, are failed items.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -14211,7 +14211,7 @@ type ClientWithResponsesInterface interface {
 
 	// RetryRunsWithBodyWithResponse Run the ended runs that match a filter again
 	//
-	// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; runs that end after the operation was created are not, so none runs again twice. The filter says in which states they ended.
+	// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; runs that end after the operation was created are not, so none runs again twice. The filter says in which states they ended. With ids, runs that ended again since, or were retried and succeeded, are failed items.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -14220,7 +14220,7 @@ type ClientWithResponsesInterface interface {
 
 	// RetryRunsWithResponse Run the ended runs that match a filter again
 	//
-	// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; runs that end after the operation was created are not, so none runs again twice. The filter says in which states they ended.
+	// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; runs that end after the operation was created are not, so none runs again twice. The filter says in which states they ended. With ids, runs that ended again since, or were retried and succeeded, are failed items.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -20042,7 +20042,7 @@ func (c *ClientWithResponses) CancelRunsWithResponse(ctx context.Context, params
 
 // RetryRunsWithBodyWithResponse Run the ended runs that match a filter again
 //
-// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; runs that end after the operation was created are not, so none runs again twice. The filter says in which states they ended.
+// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; runs that end after the operation was created are not, so none runs again twice. The filter says in which states they ended. With ids, runs that ended again since, or were retried and succeeded, are failed items.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20057,7 +20057,7 @@ func (c *ClientWithResponses) RetryRunsWithBodyWithResponse(ctx context.Context,
 
 // RetryRunsWithResponse Run the ended runs that match a filter again
 //
-// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; runs that end after the operation was created are not, so none runs again twice. The filter says in which states they ended.
+// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; runs that end after the operation was created are not, so none runs again twice. The filter says in which states they ended. With ids, runs that ended again since, or were retried and succeeded, are failed items.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
