@@ -18,7 +18,7 @@ for (const theme of ['light', 'dark'] as const) {
       await login(page);
       const job = await call<{ id: string }>('GET', '/jobs/nightly-report');
       const probe = await call<{ id: string }>('GET', '/jobs/sla-probe');
-      const letters = await call<{ items: { run: string }[] }>('GET', '/dead-letters?queue=billing&page_size=1');
+      const letters = await call<{ items: { run: string }[] }>('GET', '/dead-letters?page_size=1');
       const paths: Record<string, string> = {
         overview: '/', jobs: '/jobs', job: `/jobs/${job.id}`, 'job-frequent': `/jobs/${probe.id}`, 'job-versions': `/jobs/${job.id}?tab=versions`,
         editor: `/jobs/${job.id}/edit`, new: '/jobs/new', import: '/import', runs: '/runs', run: `/runs/${letters.items[0]!.run}`, 'dead-letters': '/dead-letters',

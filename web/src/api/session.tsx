@@ -1,6 +1,6 @@
-import { useQuery, useQueryClient } from '@tanstack/react-query';
-import { createContext, useContext, type ReactNode } from 'react';
-import { api, ApiProblem, unwrap, type Schemas } from './client';
+import { useQuery, useQueryClient, type QueryClient } from '@tanstack/react-query';
+import { createContext, useContext, useEffect, type ReactNode } from 'react';
+import { api, ApiProblem, forgetSnapshots, unwrap, type Schemas } from './client';
 
 export type Session = Schemas['LoginSession'];
 export type Role = 'viewer' | 'operator' | 'editor' | 'admin';
@@ -25,11 +25,19 @@ export function SessionGate({ login, loading, failed, children }: {
   failed: (error: Error, retry: () => void) => ReactNode;
   children: ReactNode;
 }) {
+  const client = useQueryClient();
+  useEffect(() => {
+    const tabs = new BroadcastChannel(channel);
+    tabs.onmessage = () => void client.invalidateQueries({ queryKey: sessionKey });
+    return () => tabs.close();
+  }, [client]);
   const q = useQuery({
     queryKey: sessionKey,
     queryFn: async () => {
       try {
-        return await unwrap(api.GET('/api/v1/session'));
+        const now = await unwrap(api.GET('/api/v1/session'));
+        if (client.getQueryData<Session | null>(sessionKey)?.id !== now.id) forget(client);
+        return now;
       } catch (e) {
         if (e instanceof ApiProblem && e.status === 401) return null;
         throw e;
@@ -44,13 +52,30 @@ export function SessionGate({ login, loading, failed, children }: {
   return loading;
 }
 
+// Tabs share the cookie, so another tab may log in as somebody else.
+const channel = 'belfry-session';
+
+/** Drops the data of another session. */
+function forget(client: QueryClient): void {
+  client.removeQueries({ predicate: (q) => q.queryKey[0] !== sessionKey[0] });
+  forgetSnapshots();
+}
+
+/** Sets the session of this tab and tells the others. */
+export function setSession(client: QueryClient, session: Session | null): void {
+  forget(client);
+  client.setQueryData(sessionKey, session);
+  const tabs = new BroadcastChannel(channel);
+  tabs.postMessage('changed');
+  tabs.close();
+}
+
 /** Ends the session in the browser and at the server. */
 export function useLogout(): () => Promise<void> {
   const client = useQueryClient();
   return async () => {
     await unwrap(api.DELETE('/api/v1/session'));
-    client.setQueryData(sessionKey, null);
-    client.removeQueries({ predicate: (q) => q.queryKey[0] !== sessionKey[0] });
+    setSession(client, null);
   };
 }
 

@@ -2,7 +2,7 @@ import { PasswordInput } from '@mantine/core';
 import { useQueryClient } from '@tanstack/react-query';
 import { useEffect, useRef, useState } from 'react';
 import { api, ApiProblem, unwrap } from '../api/client';
-import { sessionKey } from '../api/session';
+import { setSession } from '../api/session';
 import { Button, Command } from '../ui/control';
 import { Icon } from '../ui/icon';
 import { ProblemView } from '../ui/state';
@@ -45,7 +45,7 @@ export function Login() {
         }
         throw e;
       });
-      client.setQueryData(sessionKey, session);
+      setSession(client, session);
       if (location.pathname.endsWith('/login')) history.replaceState(null, '', '/ui/');
     } catch (e) {
       setError(e as Error);

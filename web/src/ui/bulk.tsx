@@ -1,8 +1,8 @@
 import { Menu } from '@mantine/core';
 import { useMutation } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
-import { useEffect, useState, type ReactNode } from 'react';
-import { api, unwrap, type Schemas } from '../api/client';
+import { useEffect, useRef, useState, type ReactNode } from 'react';
+import { api, idempotencyKey, unwrap, type Schemas } from '../api/client';
 import { capped, count as format, plural } from '../lib/number';
 import { useAction } from './action';
 import { blockedBy, idsLimit, typedAbove } from './bulk-rules';
@@ -36,7 +36,8 @@ export type Bulk = {
 /** What it acts on: ids, or a filter in the form of the API and in words. */
 export type BulkScope = { body: Record<string, unknown>; words: [name: string, value: string][] };
 
-const post = <T,>(path: string, body: unknown): Promise<T> => unwrap<T>(api.POST(path as never, { body } as never) as never);
+const post = <T,>(path: string, body: unknown, headers: Record<string, string> = {}): Promise<T> =>
+  unwrap<T>(api.POST(path as never, { body, headers } as never) as never);
 
 /** The count of what matches. Those of jobs and runs have a sample. */
 type Preview = Pick<Schemas['BulkPreview'], 'count' | 'more'> & Partial<Pick<Schemas['BulkPreview'], 'sample'>>;
@@ -53,8 +54,15 @@ export function BulkDialog({ bulk, scope, close }: { bulk: Bulk; scope: BulkScop
     // Counted once, when the dialog opens.
     // oxlint-disable-next-line react-hooks/exhaustive-deps
   }, []);
-  const start = useAction<void, Schemas['Operation']>(() => post(bulk.path, { ...scope.body, rate: Number(rate), ...(note ? { note }
-    : {}) }), {
+  // If the answer is lost, the next click repeats the request instead of starting a second operation.
+  const sent = useRef({ body: '', key: '' });
+  const begin = () => {
+    const body = { ...scope.body, rate: Number(rate), ...(note ? { note } : {}) };
+    const text = JSON.stringify(body);
+    if (sent.current.body !== text) sent.current = { body: text, key: idempotencyKey() };
+    return post<Schemas['Operation']>(bulk.path, body, { 'Idempotency-Key': sent.current.key });
+  };
+  const start = useAction<void, Schemas['Operation']>(begin, {
     quiet: true,
     done: (operation) => {
       close();

@@ -1,5 +1,5 @@
 import { Link } from '@tanstack/react-router';
-import type { ReactNode } from 'react';
+import { useMemo, type ReactNode } from 'react';
 import type { Schemas } from '../../api/client';
 import { useSession } from '../../api/session';
 import { useOverview } from '../../frame/frame';
@@ -7,7 +7,7 @@ import { capped, count, plural } from '../../lib/number';
 import { clock, duration } from '../../lib/time';
 import { Code, Command, Count, LinkButton } from '../../ui/control';
 import { Icon } from '../../ui/icon';
-import { Mark, type Kind } from '../../ui/mark';
+import { kindOf, Mark, Spark, type Kind } from '../../ui/mark';
 import { Section, usePageTitle } from '../../ui/page';
 import { Loaded } from '../../ui/state';
 import { useNow } from '../../ui/when';
@@ -29,10 +29,9 @@ export default function OverviewScreen() {
   );
 }
 
-/** A namespace in which nothing has happened, and nothing will. */
+/** A namespace that has no job and had none in the last hour. */
 const isNew = (o: Overview) =>
-  o.due_next_5m === 0 && o.running + o.accepted + o.retrying === 0 && o.dead_letters.count === 0 && o.paused.jobs === 0 && o.late.runs === 0 &&
-  o.attention.length === 0 && Object.values(o.ended_1h).every((n) => n === 0) && !o.audit.checked;
+  !o.has_jobs && o.dead_letters.count === 0 && o.attention.length === 0 && Object.values(o.ended_1h).every((n) => n === 0);
 
 function Content({ o }: { o: Overview }) {
   return (
@@ -56,9 +55,11 @@ function Content({ o }: { o: Overview }) {
 /** The age of the oldest late run, which grows between two reads. */
 function Verdict({ o }: { o: Overview }) {
   const now = useNow();
+  // The browser's clock may be wrong, so it only measures how long ago the answer came.
+  const seen = useMemo(() => Date.now(), [o.now]);
   const { p50_ms: p50, p99_ms: p99 } = o.lateness_5m;
   if (o.late.runs > 0) {
-    const behind = o.late.oldest_due_at ? Math.max(now, Date.parse(o.now)) - Date.parse(o.late.oldest_due_at) : 0;
+    const behind = o.late.oldest_due_at ? Date.parse(o.now) - Date.parse(o.late.oldest_due_at) + Math.max(now - seen, 0) : 0;
     return (
       <div className={css.verdictText}>
         <span className={`${css.sign} ${css.signLate}`}><Mark kind="late" size={16} label="" /></span>
@@ -102,7 +103,7 @@ function Ledger({ o }: { o: Overview }) {
     <div className={css.ledger}>
       <span className="dim">Ledger</span>{' '}
       {o.audit.missing > 0
-        ? <b className="bad">{plural(o.audit.missing, 'occurrence')} missing</b>
+        ? <b className="bad">{capped(o.audit.missing, o.audit.more)} {o.audit.missing === 1 ? 'occurrence' : 'occurrences'} missing</b>
         : <b className="ok"><Icon name="check" size={12} /> 0 occurrences missing</b>}
       <div className="dim">{plural(o.audit.checked, 'occurrence')} checked, until {clock(Date.parse(o.audit.until), 'UTC', true)} UTC</div>
     </div>
@@ -112,9 +113,9 @@ function Ledger({ o }: { o: Overview }) {
 function Numbers({ o }: { o: Overview }) {
   const more = o.ended_1h_incomplete ? '+' : ''; // a node was killed, and what it counted last is missing
   const items: [string, string, string, Record<string, string>, boolean?][] = [
-    ['Due, next 5 min', count(o.due_next_5m) + (o.due_next_5m_exact ? '' : '+'), '/jobs', { order: 'due' }],
-    ['Running', count(o.running), '/runs', { state: 'running' }],
-    ['Waiting', count(o.accepted + o.retrying), '/runs', { state: 'accepted,retrying' }],
+    ['Due, next 5 min', (o.due_next_5m_exact ? '' : '≈ ') + count(o.due_next_5m), '/jobs', { order: 'due' }],
+    ['Running', capped(o.running, o.late.more), '/runs', { state: 'running' }],
+    ['Waiting', capped(o.accepted + o.retrying, o.late.more), '/runs', { state: 'accepted,retrying' }],
     ['Failed, 1 h', count(o.ended_1h.failed) + more, '/runs', { state: 'failed', within: '1h' }, o.ended_1h.failed > 0],
     ['Skipped, 1 h', count(o.ended_1h.skipped + o.ended_1h.missed) + more, '/runs', { state: 'skipped', within: '1h' }],
     ['Dead letters', capped(o.dead_letters.count, o.dead_letters.more), '/dead-letters', {}, o.dead_letters.count > 0],
@@ -135,13 +136,14 @@ function Failing({ o }: { o: Overview }) {
   return (
     <Section title="Failing most, last hour" aside={<Link to="/runs" search={{ state: 'failed', within: '1h' } as never}>All failed runs</Link>}>
       <table className={css.failing}>
-        <thead><tr><th>Job</th><th className="right">Failed</th><th>Last message</th></tr></thead>
+        <thead><tr><th>Job</th><th>Last 12</th><th className="right">Failed</th><th>Last message</th></tr></thead>
         <tbody>
           {o.failing.map((f) => (
             <tr key={f.job}>
               <td><Link to="/jobs/$job" params={{ job: f.job }}><b>{f.job_name ?? 'Deleted job'}</b></Link></td>
+              <td><Spark kinds={f.recent.map((r) => kindOf(r))} /></td>
               <td className="right num">
-                <Link to="/runs" search={{ state: 'failed', within: '1h', job: f.job } as never}>{count(f.failed_1h)}</Link>
+                <Link to="/runs" search={{ state: 'failed', within: '1h', job: f.job } as never}>{capped(f.failed_1h, o.failing_more)}</Link>
               </td>
               <td className="clip">{f.message ? <code className="dim">{f.message}</code> : <span className="dim">–</span>}</td>
             </tr>

@@ -3,7 +3,7 @@ import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { api, unwrap, type Schemas } from '../../api/client';
 import { useData } from '../../api/live';
-import { sessionKey, useLogout, useSession } from '../../api/session';
+import { setSession, useLogout, useSession } from '../../api/session';
 import { keysEnabled, setKeysEnabled } from '../../frame/keys';
 import { useAction } from '../../ui/action';
 import { Button, Tag } from '../../ui/control';
@@ -68,8 +68,7 @@ function Everywhere({ person, close }: { person: boolean; close: () => void }) {
   const revoke = useAction(() => unwrap(api.POST('/api/v1/sessions:revoke')), { quiet: true });
   const act = () => revoke.mutate(undefined, {
     onSuccess: () => {
-      client.setQueryData(sessionKey, null);
-      client.removeQueries({ predicate: (q) => q.queryKey[0] !== sessionKey[0] });
+      setSession(client, null);
     },
   });
   return (
