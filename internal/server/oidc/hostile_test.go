@@ -55,10 +55,10 @@ var hostile = map[string]func(*idp){
 	},
 	"the client's secret as the key": func(p *idp) { p.sign = signHS256([]byte(clientSecret)) },
 	"a shared secret among the keys": func(p *idp) {
-		p.sign = signHS256([]byte("anyone can make this"))
+		p.sign = signHS256([]byte("anyone can make a token with this, of 32 bytes"))
 		p.keys = func() any {
 			return map[string]any{"keys": []any{map[string]any{
-				"kty": "oct", "kid": "one", "alg": "HS256", "k": encode([]byte("anyone can make this")),
+				"kty": "oct", "kid": "one", "k": encode([]byte("anyone can make a token with this, of 32 bytes")),
 			}}}
 		}
 	},
