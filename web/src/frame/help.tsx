@@ -1,6 +1,7 @@
 import { Modal, Switch } from '@mantine/core';
 import { useState } from 'react';
 import { Kbd } from '../ui/control';
+import { useReturnFocus } from '../ui/dialog';
 import { word, Mark, type Kind } from '../ui/mark';
 import { keysEnabled, setKeysEnabled, shortcuts } from './keys';
 import css from './help.module.css';
@@ -10,6 +11,7 @@ const kinds: Kind[] = [
 ];
 
 export function Help({ close }: { close: () => void }) {
+  useReturnFocus();
   const [on, setOn] = useState(keysEnabled());
   return (
     <Modal opened onClose={close} title="Keyboard and marks" size="lg" closeButtonProps={{ 'aria-label': 'Close' }}>

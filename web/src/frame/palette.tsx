@@ -4,6 +4,7 @@ import { useId, useState, type KeyboardEvent } from 'react';
 import { api, unwrap } from '../api/client';
 import { useData } from '../api/live';
 import { useSession, type Role } from '../api/session';
+import { useReturnFocus } from '../ui/dialog';
 import { Icon, type IconName } from '../ui/icon';
 import css from './palette.module.css';
 
@@ -20,6 +21,7 @@ const screens: { to: string; label: string; icon: IconName; role?: Role }[] = [
 
 /** Finds a job by a part of its name, a run or job by its id, or a screen. */
 export function Palette({ close }: { close: () => void }) {
+  useReturnFocus();
   const [text, setText] = useState('');
   const [at, setAt] = useState(0);
   const navigate = useNavigate();

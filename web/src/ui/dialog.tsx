@@ -22,15 +22,19 @@ type DialogProps = {
   children: ReactNode;
 };
 
-/** A dialog that asks before it acts. The focus returns to what opened it. */
-export function Dialog({ title, open, close, action, act, busy, error, blocked, danger, dismiss = 'Cancel', wide, children }: DialogProps) {
-  // A dialog that is mounted open is gone before Mantine could give the focus back.
+/** Gives the focus back when a dialog ends. One that is mounted open is gone before Mantine could do so. */
+export function useReturnFocus(): void {
   const [opener] = useState(() => document.activeElement);
   useEffect(() => () => {
     setTimeout(() => {
       if (opener instanceof HTMLElement && opener.isConnected && document.activeElement === document.body) opener.focus();
     });
   }, [opener]);
+}
+
+/** A dialog that asks before it acts. The focus returns to what opened it. */
+export function Dialog({ title, open, close, action, act, busy, error, blocked, danger, dismiss = 'Cancel', wide, children }: DialogProps) {
+  useReturnFocus();
   return (
     <Modal opened={open} onClose={close} title={title} size={wide ? 'lg' : 'md'} closeButtonProps={{ 'aria-label': 'Close' }}>
       <form className={css.form} onSubmit={(e) => { e.preventDefault(); if (!blocked && !busy) act(); }}>
