@@ -63,7 +63,8 @@ export class World {
     await this.startNode();
   }
 
-  /** Targets: /ok answers 200, /report after some milliseconds, /slow after two seconds, /billing 502 while broken, /gone 410, /bad 400, /echo 400 with its query. */
+  /** Targets: /ok answers 200, /report after some milliseconds, /slow after two seconds, /billing 502 while broken, /gone 410, /bad 400, /echo 400 with its query,
+   * /unknown 400 with its path. */
   private async startTargets(): Promise<void> {
     this.server = createServer((req, res) => {
       const answer = (status: number, body: string) => { res.writeHead(status, { 'Content-Type': 'text/plain' }); res.end(body); };
@@ -75,6 +76,7 @@ export class World {
       else if (path?.startsWith('/crm')) answer(429, 'Too Many Requests');
       else if (path?.startsWith('/gone')) answer(410, 'Gone');
       else if (path?.startsWith('/echo')) answer(400, new URL(req.url!, 'http://x').searchParams.get('q') ?? '');
+      else if (path?.startsWith('/unknown/')) answer(400, `${path.slice('/unknown/'.length)} is not known`);
       else if (path?.startsWith('/bad')) answer(400, 'order 4711 is not known');
       else answer(200, 'ok');
     });
