@@ -127,7 +127,7 @@ func (l *loading) read(ctx context.Context, p *job.LoadParams) error {
 	}
 	l.in = job.LoadInput{From: p.From, To: p.To, Step: p.Step, Now: now, Fraction: 1, Exact: true}
 	l.args["from"], l.args["to"] = later(p.From, now), p.To
-	l.args["cursors"], l.args["planned"] = l.loads.cursors, maxPlanned
+	l.args["planned"] = maxPlanned
 	possible, err := l.prepare(ctx)
 	if err != nil || !possible {
 		return err
@@ -157,21 +157,18 @@ func (l *loading) each(ctx context.Context) (bool, error) {
 // sample reads one partition. If that is few, it reads all of them, else as many as the bounds allow.
 func (l *loading) sample(ctx context.Context) error {
 	order := partitionOrder(l.order.Namespace[15])
-	l.args["first"], l.args["partitions"], l.args["last"] = order[0], order[:1], nil
-	var last []byte
-	err := l.index.load(ctx, loadKey, l.args, func(rows pgx.Rows) error {
-		_, err := pgx.ForEachRow(rows, []any{&last}, func() error { return nil })
-		return err
-	})
+	l.args["first"], l.args["partitions"] = order[0], order[:1]
+	last, err := l.first(ctx, l.loads.cursors)
+	// A filter by label reads the rows of the jobs, which may be many times slower than the index.
+	for cursors := l.loads.cursors / 20; gaveUp(ctx, err) && cursors > 0; cursors /= 20 {
+		last, err = l.first(ctx, cursors)
+	}
 	if err != nil {
 		return err
 	}
 	fraction := 1.0
 	if last != nil {
-		l.args["last"], fraction = last, keyFraction(last)
-	}
-	if err := l.index.load(ctx, loadOfPartitions, l.args, l.collect); err != nil {
-		return err
+		fraction = keyFraction(last)
 	}
 	cost := l.rows + len(l.in.Jobs) + 1
 	if last == nil && cost*partitionCount <= l.loads.rows {
@@ -193,6 +190,23 @@ func (l *loading) sample(ctx context.Context) error {
 	}
 	l.in.Fraction = fraction / partitionCount
 	return nil
+}
+
+// first reads the jobs of the first cursors of one partition, up to a number, and returns the key of the last one if there are more.
+func (l *loading) first(ctx context.Context, cursors int) (last []byte, err error) {
+	l.args["cursors"], l.args["last"] = cursors, nil
+	l.in.Jobs, l.rows = nil, 0
+	err = l.index.load(ctx, loadKey, l.args, func(rows pgx.Rows) error {
+		_, err := pgx.ForEachRow(rows, []any{&last}, func() error { return nil })
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if last != nil {
+		l.args["last"] = last
+	}
+	return last, l.index.load(ctx, loadOfPartitions, l.args, l.collect)
 }
 
 // planned adds the planned runs that the schedules do not have.
@@ -237,6 +251,9 @@ func (l *loading) collect(rows pgx.Rows) error {
 	return err
 }
 
+// loadTime is the timeout of a statement. A smaller sample takes less.
+const loadTime = "800ms"
+
 // noMemoize: no cursor comes twice, so a cache of its jobs is in vain.
 const noMemoize pool.Settings = `set_config('enable_memoize', 'off', true)`
 
@@ -246,6 +263,7 @@ func (x engineSearch) load(
 ) error {
 	var batch pgx.Batch
 	settings := append([]pool.Settings{pool.KeyLookups, noMemoize}, customPlans...)
+	settings = append(settings, pool.Timeout(loadTime))
 	batch.Queue(pool.Apply(settings...))
 	batch.Queue(string(sql), args).Query(read)
 	return x.all.SendBatch(ctx, &batch).Close()
