@@ -196,8 +196,21 @@ func (t *Tally) rowsOf(at time.Time, m *minute) []job.StatRow {
 	for namespace, s := range totals {
 		rows = append(rows, job.StatRow{StatKey: job.StatKey{Namespace: namespace, Minute: at}, Stat: *s})
 	}
+	return append(rows, share(queues)...)
+}
+
+// share returns the rows of the busiest queues. Namespaces take turns, so that one with many busy queues leaves rows
+// to others.
+func share(queues []job.StatRow) []job.StatRow {
 	slices.SortFunc(queues, func(a, b job.StatRow) int {
 		return cmp.Or(cmp.Compare(b.Total(), a.Total()), cmp.Compare(a.Queue, b.Queue))
 	})
-	return append(rows, queues[:min(len(queues), job.MaxStatQueues)]...)
+	turns := map[uuid.UUID]int{}
+	turn := make(map[int32]int, len(queues))
+	for i := range queues {
+		turn[queues[i].Queue] = turns[queues[i].Namespace]
+		turns[queues[i].Namespace]++
+	}
+	slices.SortStableFunc(queues, func(a, b job.StatRow) int { return cmp.Compare(turn[a.Queue], turn[b.Queue]) })
+	return queues[:min(len(queues), job.MaxStatQueues)]
 }

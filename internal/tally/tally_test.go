@@ -101,6 +101,25 @@ func TestTallyIsBounded(t *testing.T) {
 	}
 }
 
+// TestNamespacesShareTheRows: busy queues of one namespace do not take the rows of another.
+func TestNamespacesShareTheRows(t *testing.T) {
+	t.Parallel()
+	c := tally.New(func() time.Time { return start })
+	red, blue := uuid.New(), uuid.New()
+	for queue := range int32(2 * job.MaxStatQueues) {
+		c.Learn(map[int32]uuid.UUID{queue + 1: red})
+		c.Entered(queue+1, job.EndedSucceeded, job.ReasonNone, 1000+int64(queue))
+	}
+	c.Learn(map[int32]uuid.UUID{9001: blue, 9002: blue})
+	c.Entered(9001, job.EndedSucceeded, job.ReasonNone, 1)
+	c.Entered(9002, job.EndedSucceeded, job.ReasonNone, 2)
+	rows, _ := rowsBy(t, c)
+	require.EqualValues(t, 1, rows[job.StatKey{Namespace: blue, Queue: 9001, Minute: start}].Succeeded)
+	require.EqualValues(t, 2, rows[job.StatKey{Namespace: blue, Queue: 9002, Minute: start}].Succeeded)
+	require.Len(t, rows, 1+2+job.MaxStatQueues, "as many as before")
+	require.Contains(t, rows, job.StatKey{Namespace: red, Queue: 2 * job.MaxStatQueues, Minute: start}, "the busiest")
+}
+
 func TestTallyAtOnce(t *testing.T) {
 	t.Parallel()
 	c := tally.New(func() time.Time { return start })
