@@ -162,6 +162,7 @@ func TestImportOfACrontab(t *testing.T) {
 	require.Equal(t, 200, a.status, "%s", a.body)
 	var got struct {
 		Jobs     []json.RawMessage
+		Lines    []int
 		Problems []struct {
 			Line          int
 			Text, Problem string
@@ -170,6 +171,7 @@ func TestImportOfACrontab(t *testing.T) {
 	}
 	require.NoError(t, json.Unmarshal(a.body, &got))
 	require.Len(t, got.Jobs, 2)
+	require.Equal(t, []int{2, 5}, got.Lines)
 	require.Len(t, got.Problems, 1)
 	require.Equal(t, 3, got.Problems[0].Line)
 	require.Equal(t, "@reboot /bin/start", got.Problems[0].Text)

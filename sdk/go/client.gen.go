@@ -1754,6 +1754,9 @@ type CrontabImport struct {
 	// Jobs In the order of the lines.
 	Jobs []JobInput `json:"jobs"`
 
+	// Lines Line number of each job, from 1, in the order of jobs.
+	Lines []int64 `json:"lines"`
+
 	// Notes What was left out, for people.
 	Notes []string `json:"notes"`
 

@@ -55,6 +55,7 @@ type importCrontabInput struct {
 // CrontabImport has the jobs of a crontab.
 type CrontabImport struct {
 	Jobs     []JobInput    `json:"jobs" doc:"In the order of the lines."`
+	Lines    []int         `json:"lines" doc:"Line number of each job, from 1, in the order of jobs."`
 	Problems []LineProblem `json:"problems" doc:"Lines that are no job."`
 	Notes    []string      `json:"notes" doc:"What was left out, for people."`
 }
@@ -79,7 +80,7 @@ func (h *Handlers) importCrontab(_ context.Context, in *importCrontabInput) (*im
 		return nil, crontabProblem(err)
 	}
 	out := &importCrontabOutput{}
-	out.Body.Jobs, out.Body.Notes = []JobInput{}, append([]string{}, tab.Notes...)
+	out.Body.Jobs, out.Body.Lines, out.Body.Notes = []JobInput{}, []int{}, append([]string{}, tab.Notes...)
 	size := 0
 	for line, j := range (crontab.Options{URL: in.URL, Prefix: in.Prefix}).Jobs(tab) {
 		text, err := j.JSON()
@@ -97,7 +98,7 @@ func (h *Handlers) importCrontab(_ context.Context, in *importCrontabInput) (*im
 		if size += len(text); importLimits.CheckBytes(line, size) != nil {
 			return nil, crontabProblem(importLimits.CheckBytes(line, size))
 		}
-		out.Body.Jobs = append(out.Body.Jobs, input)
+		out.Body.Jobs, out.Body.Lines = append(out.Body.Jobs, input), append(out.Body.Lines, line)
 	}
 	slices.SortStableFunc(tab.Refused, func(a, b crontab.Refusal) int { return cmp.Compare(a.Line, b.Line) })
 	out.Body.Problems = rest.Map(tab.Refused, func(r crontab.Refusal) LineProblem {
