@@ -99,10 +99,10 @@ func begin(ctx context.Context, tx pgx.Tx, o *job.OperationParams, op *job.Opera
 	return audit(ctx, tx, entry, struct {
 		Kind   job.OperationKind `json:"kind"`
 		Filter any               `json:"filter"`
-		Note   string            `json:"note,omitempty"`
-		Count  int64             `json:"count"`
-		Rate   int               `json:"rate"`
-	}{o.Kind, which, o.Change.Note, op.Count, o.Rate})
+		job.OperationChange
+		Count int64 `json:"count"`
+		Rate  int   `json:"rate"`
+	}{o.Kind, which, o.Change, op.Count, o.Rate})
 }
 
 const selectOperation = `

@@ -371,3 +371,29 @@ func TestIDsAreChangedOnce(t *testing.T) {
 	done := b.finish(b.begin("/jobs:trigger", fmt.Sprintf(`{"ids":[%q,%q]}`, id, id)))
 	require.EqualValues(t, 1, done["done"], "%v", done)
 }
+
+// TestTheAuditSaysWhatAnOperationChanges: its entry has all that the request said.
+func TestTheAuditSaysWhatAnOperationChanges(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	until := time.Now().Add(24 * time.Hour).UTC().Truncate(time.Second).Format(time.RFC3339)
+	for path, body := range map[string]string{
+		"/jobs:relabel": `{"all":true,"set":{"team":"ops"},"remove":["owner"]}`,
+		"/jobs:spread":  `{"all":true,"jitter":"5m"}`,
+		"/jobs:pause":   `{"all":true,"until":"` + until + `","note":"move"}`,
+	} {
+		b.begin(path, body)
+	}
+	page, err := b.store.Audit(t.Context(), access.AuditParams{Namespace: defaultNamespace, Limit: 3})
+	require.NoError(t, err)
+	var all string
+	for _, e := range page.Entries {
+		require.Equal(t, "operation.begin", e.Action)
+		all += e.Detail
+	}
+	for _, want := range []string{
+		`"set":{"team":"ops"}`, `"remove":["owner"]`, `"jitter":"5m`, `"until":"` + until + `"`, `"note":"move"`,
+	} {
+		require.Contains(t, all, want)
+	}
+}
