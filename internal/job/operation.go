@@ -154,6 +154,8 @@ type OperationParams struct {
 const (
 	MaxOperationRate = 1000 // items per second
 	MaxOperationIDs  = 500  // items that one names by their ids
+
+	MaxRunningOperations = 20 // of a namespace
 )
 
 // Validate returns all problems at once: see [problem.All].

@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -107,6 +109,7 @@ type Engine struct {
 	removePass   removePass
 	resumePass   resumePass
 	marks        lowMarks
+	turn         atomic.Pointer[uuid.UUID] // the namespace whose operation was worked on last
 }
 
 // Engine returns a new Engine.

@@ -96,13 +96,32 @@ func begin(ctx context.Context, tx pgx.Tx, o *job.OperationParams, op *job.Opera
 		return err
 	}
 	entry := auditParams{o.Namespace, o.Actor, "operation.begin", job.FormatOperationID(op.ID)}
-	return audit(ctx, tx, entry, struct {
+	err = audit(ctx, tx, entry, struct {
 		Kind   job.OperationKind `json:"kind"`
 		Filter any               `json:"filter"`
 		job.OperationChange
 		Count int64 `json:"count"`
 		Rate  int   `json:"rate"`
 	}{o.Kind, which, o.Change, op.Count, o.Rate})
+	if err != nil {
+		return err
+	}
+	return checkRunning(ctx, tx, o.Namespace)
+}
+
+// checkRunning refuses an operation if the namespace has too many. The lock of the audit makes the count exact.
+func checkRunning(ctx context.Context, tx pgx.Tx, namespace uuid.UUID) error {
+	const running = `
+SELECT count(*) FROM (SELECT FROM operation WHERE namespace_id = $1 AND state = 'running' LIMIT $2) o`
+	var n int
+	if err := tx.QueryRow(ctx, running, namespace, job.MaxRunningOperations+1).Scan(&n); err != nil {
+		return err
+	}
+	if n > job.MaxRunningOperations {
+		return fmt.Errorf("%w: the namespace has %d operations that are running; wait until one ends, or abort one",
+			ErrConflict, job.MaxRunningOperations)
+	}
+	return nil
 }
 
 const selectOperation = `

@@ -34,12 +34,13 @@ type deadMark struct {
 	Seq      int16     `json:"seq"`
 }
 
-// The row lock is the lease: it ends with the transaction, also if the node dies.
+// The row lock is the lease: it ends with the transaction, also if the node dies. Namespaces take turns: the next one
+// is the one after that of the last batch of this node.
 const dueOperation = `
 SELECT id, namespace_id, kind, filter, change, rate, failed_until, resume_after, next_at, failures, actor, now()
 FROM operation
 WHERE state = 'running' AND next_at <= now() AND belfry_clock_trusted()
-ORDER BY next_at LIMIT 1 FOR UPDATE SKIP LOCKED`
+ORDER BY namespace_id <= $1, namespace_id, next_at LIMIT 1 FOR UPDATE SKIP LOCKED`
 
 // WorkOperation processes the next batch of an operation that is due, as much as its rate allows in a second, and
 // reports whether there was one. Any number of nodes may call it at the same time. An operation that fails is
@@ -47,7 +48,7 @@ ORDER BY next_at LIMIT 1 FOR UPDATE SKIP LOCKED`
 func (e *Engine) WorkOperation(ctx context.Context) (worked bool, err error) {
 	var o activeOperation
 	err = e.db.Tx(ctx, "work on an operation", func(tx pgx.Tx) error {
-		if worked, err = o.take(ctx, tx); err != nil || !worked {
+		if worked, err = o.take(ctx, tx, e.turn.Load()); err != nil || !worked {
 			return err
 		}
 		if !o.Kind.OfDeadLetters() {
@@ -64,6 +65,9 @@ func (e *Engine) WorkOperation(ctx context.Context) (worked bool, err error) {
 		}
 		return o.work(ctx, tx)
 	})
+	if worked {
+		e.turn.Store(&o.namespace)
+	}
 	if err == nil && worked && !o.Kind.OfDeadLetters() {
 		err = e.workItems(ctx, &o)
 	}
@@ -73,10 +77,14 @@ func (e *Engine) WorkOperation(ctx context.Context) (worked bool, err error) {
 	return worked && err == nil, err
 }
 
-// take locks an operation that is due and reads it. It returns false if there is none.
-func (o *activeOperation) take(ctx context.Context, tx pgx.Tx) (bool, error) {
+// take locks an operation that is due, of a namespace after the last one, and reads it. It returns false if there is
+// none.
+func (o *activeOperation) take(ctx context.Context, tx pgx.Tx, last *uuid.UUID) (bool, error) {
+	if last == nil {
+		last = &uuid.Nil
+	}
 	var filter, change string
-	err := tx.QueryRow(ctx, dueOperation).Scan(
+	err := tx.QueryRow(ctx, dueOperation, last).Scan(
 		&o.ID, &o.namespace, &o.Kind, &filter, &change, &o.Rate, &o.until, &o.at, &o.nextAt, &o.failures, &o.Actor, &o.now,
 	)
 	if noRows(err) {
