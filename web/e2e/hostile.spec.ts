@@ -21,10 +21,11 @@ test('hostile text stays text on every screen', async ({ page }) => {
     await call('POST', `/jobs/${job.id}:pause`, { note: text });
   }
   await call('POST', '/keys', { name: corpus[0], role: 'viewer' });
+  const operation = await call<{ id: string }>('POST', '/jobs:resume', { filter: { name: corpus[0] }, note: corpus[1] });
   await login(page);
   await expect.poll(async () => (await call<{ items: unknown[] }>('GET', '/dead-letters?queue=hostile&page_size=100')).items.length).toBe(corpus.length);
   const letters = await call<{ items: { run: string }[] }>('GET', '/dead-letters?queue=hostile&page_size=100');
-  const paths = ['/', '/jobs?name=%3Cscript', '/runs', '/dead-letters?queue=hostile', '/load', '/queues/hostile', '/operations', '/audit', '/settings',
+  const paths = ['/', '/jobs?name=%3Cscript', '/runs', '/dead-letters?queue=hostile', '/load', '/queues/hostile', '/operations', `/operations/${operation.id}`, '/audit', '/settings',
     `/jobs?name=${encodeURIComponent(corpus[1]!)}`, `/runs/${encodeURIComponent(corpus[0]!)}`, `/jobs/${encodeURIComponent(corpus[2]!)}`, '/cluster', '/import',
     ...ids.flatMap((id) => [`/jobs/${id}`]), `/jobs/${ids[0]}?tab=definition`, `/jobs/${ids[0]}/edit`, ...letters.items.map((l) => `/runs/${l.run}`)];
   for (const path of paths) {

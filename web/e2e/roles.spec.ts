@@ -18,7 +18,7 @@ for (const role of ['viewer', 'operator', 'editor'] as const) {
     const job = await call<{ id: string }>('GET', '/jobs/nightly-report');
     const letters = await call<{ items: { run: string }[] }>('GET', '/dead-letters?page_size=1');
     const paths = ['/', '/jobs', `/jobs/${job.id}`, '/runs', '/runs?state=failed', `/runs/${letters.items[0]!.run}`, '/dead-letters', '/load', '/queues', '/queues/media',
-      '/operations', '/cluster', '/settings', ...(role === 'editor' ? ['/jobs/new', '/import'] : [])];
+      '/operations', '/cluster', '/settings', `/jobs/${job.id}?tab=versions`, `/jobs/${job.id}?tab=dead`, '/settings?tab=secrets', ...(role === 'editor' ? ['/jobs/new', '/import'] : [])];
     for (const path of paths) {
       await page.goto(`${place().url}/ui${path}`);
       await expect(page.locator('[data-state="loading"]')).toHaveCount(0);
