@@ -52,7 +52,7 @@ func TestSharedReads(t *testing.T) {
 	elapsed.Add(int64(time.Second))
 	expect("a", 5)
 
-	// There is room for two.
+	// It keeps two.
 	expect("c", 6)
 	expect("d", 7)
 	expect("a", 8)
@@ -103,7 +103,7 @@ func TestAPanicEndsARead(t *testing.T) {
 	require.Error(t, err)
 }
 
-// TestStaleResultsMeanwhile: nobody waits for a read while the last result may still be used, and a failure does not
+// TestStaleResultsMeanwhile: no request waits for a read while the last result may still be used, and a failure does not
 // take that away.
 func TestStaleResultsMeanwhile(t *testing.T) {
 	t.Parallel()
