@@ -376,7 +376,9 @@ func TestIDsAreChangedOnce(t *testing.T) {
 func TestTheAuditSaysWhatAnOperationChanges(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	until := time.Now().Add(24 * time.Hour).UTC().Truncate(time.Second).Format(time.RFC3339)
+	now, err := b.store.Now(t.Context(), defaultNamespace)
+	require.NoError(t, err)
+	until := now.Add(24 * time.Hour).Truncate(time.Second).Format(time.RFC3339)
 	for path, body := range map[string]string{
 		"/jobs:relabel": `{"all":true,"set":{"team":"ops"},"remove":["owner"]}`,
 		"/jobs:spread":  `{"all":true,"jitter":"5m"}`,
@@ -388,7 +390,6 @@ func TestTheAuditSaysWhatAnOperationChanges(t *testing.T) {
 	require.NoError(t, err)
 	var all string
 	for _, e := range page.Entries {
-		require.Equal(t, "operation.begin", e.Action)
 		all += e.Detail
 	}
 	for _, want := range []string{
