@@ -224,14 +224,15 @@ func (s *shown) finish() {
 	require.Positive(t, s.late, "no run was late: the test shows nothing")
 }
 
-// statistics waits until the statistics are what the ledger says, or less because nodes were killed, and returns
-// whether they say that they are incomplete.
-func (s *shown) statistics() (incomplete bool) {
+// statistics waits until the statistics are exactly what the ledger says or, if nodes were killed, no more than that and
+// marked as incomplete.
+func (s *shown) statistics(killed bool) {
 	t, c := s.c.t, s.c
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), allowed(20*time.Second))
 	defer cancel()
 	var want, got counts
+	incomplete := false
 	require.True(t, s.query(ctx, ended, nil, &want.succeeded, &want.failed, &want.skipped))
 	var st struct {
 		Series []struct {
@@ -252,10 +253,10 @@ func (s *shown) statistics() (incomplete bool) {
 			incomplete = incomplete || p.Incomplete
 		}
 		same := o.Ended.Succeeded == got.succeeded && o.Ended.Failed == got.failed && o.Ended.Skipped == got.skipped
-		return same && o.Incomplete == incomplete && (got == want || incomplete && got.within(counts{}, want))
+		return same && o.Incomplete == incomplete && incomplete == killed &&
+			(got == want || killed && got.within(counts{}, want))
 	})
 	require.NoError(t, err, "statistics %+v, incomplete %t, overview %+v, ledger %+v (%s)", got, incomplete, o.Ended, want,
 		c.end)
 	t.Logf("statistics %+v, incomplete %t, ledger %+v", got, incomplete, want)
-	return incomplete
 }
