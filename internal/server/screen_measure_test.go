@@ -96,6 +96,21 @@ func (n *node) time(path string) (first, p50, p95 time.Duration) {
 	return first, took[len(took)/2], took[len(took)*95/100]
 }
 
+// anyRun returns the id of a run. A page may be empty if it took too long to find one.
+func (n *node) anyRun(filter string) string {
+	n.t.Helper()
+	token := ""
+	for range 100 {
+		page := n.call("GET", "/runs?page_size=1&"+filter+token, "").json(n.t)
+		if items := page["items"].([]any); len(items) > 0 {
+			return items[0].(map[string]any)["id"].(string)
+		}
+		token = "&page_token=" + url.QueryEscape(page["next_page_token"].(string))
+	}
+	require.Fail(n.t, "no run", filter)
+	return ""
+}
+
 type screenRequest struct{ name, path string }
 
 // screens returns what the screens of the web UI read, each first of all without a filter.
@@ -106,8 +121,7 @@ func (n *node) screens() (out []screenRequest) {
 			out = append(out, screenRequest{screen, path})
 		}
 	}
-	run := n.call("GET", "/runs?state=failed&page_size=1", "").json(n.t)["items"].([]any)[0].(map[string]any)["id"].(string)
-	live := n.call("GET", "/runs?state=due&page_size=1", "").json(n.t)["items"].([]any)[0].(map[string]any)["id"].(string)
+	run, live := n.anyRun("state=failed"), n.anyRun("state=due")
 	minutely, busy := n.call("GET", "/jobs/minutely", "").json(n.t)["id"].(string), "beta-x1"
 	two := func(from, to time.Duration) string {
 		return "from=" + url.QueryEscape(n.in(from)) + "&to=" + url.QueryEscape(n.in(to))
