@@ -33,7 +33,7 @@ FROM (SELECT * FROM queue WHERE namespace_id = @namespace ORDER BY name LIMIT @c
     WHERE namespace_id = @namespace AND expires_at > now() GROUP BY queue_id) s ON s.queue_id = q.id
 ORDER BY q.name`
 
-// searchedQueues are the queues that are searched for what happened in them: each search costs a look into an index.
+// searchedQueues are the queues that are searched for what happened in them: each search reads an index.
 const searchedQueues = `SELECT id FROM queue WHERE namespace_id = @namespace ORDER BY name LIMIT @searched`
 
 // The newest runs of the last hour that ended in a way, of each queue and then of all.
