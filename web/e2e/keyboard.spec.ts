@@ -137,9 +137,10 @@ test('redrive a group of dead letters', async ({ user: page }) => {
 });
 
 test('run a run again', async ({ user: page }) => {
-  const { items } = await call<{ items: { id: string }[] }>('GET', '/runs?job=nightly-report&state=succeeded&page_size=1');
+  const { items } = await call<{ items: { id: string; state: string }[] }>('GET', '/jobs/nightly-report/runs?page_size=100');
+  const run = items.find((r) => r.state === 'succeeded')!;
   await page.keyboard.press('Control+k');
-  await page.keyboard.type(items[0]!.id);
+  await page.keyboard.type(run.id);
   await page.keyboard.press('Enter');
   await tabTo(page, page.getByRole('button', { name: /^Run again/ }));
   await page.keyboard.press('Enter');
