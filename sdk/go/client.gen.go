@@ -4593,7 +4593,7 @@ type ImportCrontabTextBody = string
 
 // ImportCrontabParams defines parameters for ImportCrontab.
 type ImportCrontabParams struct {
-	// URL Where the runs go. {name} and {user} are filled in.
+	// URL {name} and {user} are filled in.
 	URL string `form:"url" json:"url"`
 
 	// Timezone IANA zone of lines without CRON_TZ.

@@ -45,7 +45,7 @@ func describeCrontab(_ *huma.OpenAPI, o *huma.Operation) {
 }
 
 type importCrontabInput struct {
-	URL      string `query:"url" required:"true" maxLength:"2000" doc:"Where the runs go. {name} and {user} are filled in."`
+	URL      string `query:"url" required:"true" maxLength:"2000" doc:"{name} and {user} are filled in." example:"http://127.0.0.1/{name}"`
 	Timezone string `query:"timezone" maxLength:"64" default:"UTC" doc:"IANA zone of lines without CRON_TZ." example:"Europe/Berlin"`
 	Prefix   string `query:"prefix" maxLength:"100" doc:"Begins the name of each job."`
 	System   bool   `query:"system" doc:"The lines have users before the commands, as in /etc/crontab."`
