@@ -81,7 +81,7 @@ test-docs: ## execute or validate every code block of the documentation, and cou
 quickstart: ## do what the README's start says, in an empty directory, until a run is in history
 	dev/quickstart
 
-test-ui: web/types build ## test the web UI: its code, and in a real browser against a real node (SHOTS=directory: pictures)
+test-ui: web/types build ## test the web UI: its code, and in a real browser against a real node (SHOTS=directory: pictures; AXE=all: axe on phones in each state)
 	@dev/need chromium
 	cd web && npm run --silent lint && npm run --silent test && npm run --silent e2e
 

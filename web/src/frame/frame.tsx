@@ -43,7 +43,28 @@ export const useOverview = () =>
 
 const zoneCookie = 'belfry_zone';
 
+/** If what has the focus leaves the page, such as a button that the new state has no use for, the content gets the focus. */
+function useKeptFocus(): void {
+  useEffect(() => {
+    let last: Element | null = null;
+    // Dialogs are elsewhere, and return the focus themselves.
+    const remember = (e: FocusEvent) => { last = (e.target as Element).closest('#content') ? (e.target as Element) : null; };
+    const watch = new MutationObserver(() => {
+      if (document.activeElement !== document.body || !last || last.isConnected) return;
+      last = null;
+      document.getElementById('content')?.focus({ preventScroll: true });
+    });
+    document.addEventListener('focusin', remember);
+    watch.observe(document.body, { childList: true, subtree: true });
+    return () => {
+      document.removeEventListener('focusin', remember);
+      watch.disconnect();
+    };
+  }, []);
+}
+
 export function Frame() {
+  useKeptFocus();
   const [zone, setZone] = useState<ZoneMode>(() => (readCookie(zoneCookie) as ZoneMode | undefined) ?? 'job');
   const [palette, setPalette] = useState(false);
   const [help, setHelp] = useState(false);
