@@ -151,6 +151,8 @@ func TestRunsOfDeadProcessesAreLate(t *testing.T) {
 	require.NoError(t, err)
 	_, err = b.store.Register(t.Context(), silent, "silent", time.Hour)
 	require.NoError(t, err)
+	b.exec(`INSERT INTO queue (id, namespace_id, name) OVERRIDING SYSTEM VALUE VALUES (1, $1, 'zzz') ON CONFLICT DO NOTHING`,
+		bulkUUID())
 	b.exec(`UPDATE run SET run_at = now() - interval '1 min', state = 1, attempt = 1, claimed_at = now(),
 		session_id = CASE WHEN get_byte(uuid_send(job_id), 15) % 2 = 0 THEN $1::uuid ELSE $2::uuid END`, alive, silent)
 	count := func() job.LiveCount {
