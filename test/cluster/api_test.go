@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -30,6 +31,8 @@ type caller struct {
 	key      string
 	http     *http.Client
 	deadline time.Duration
+
+	paused, deleted *atomic.Int64 // acknowledged calls of work
 }
 
 func (c *cluster) caller(deadline time.Duration) *caller {
@@ -38,7 +41,9 @@ func (c *cluster) caller(deadline time.Duration) *caller {
 		Namespace: access.DefaultNamespace, Name: "user", Role: access.Editor, Actor: "test",
 	})
 	require.NoError(c.t, err)
-	return &caller{c, secret, &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}}, deadline}
+	return &caller{
+		c: c, key: secret, http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}}, deadline: deadline,
+	}
 }
 
 // answer is what the client knows about a call.
@@ -136,12 +141,21 @@ func (u *caller) work(ctx context.Context, who int) (all []*tried) {
 			if got, _ := u.call(context.WithoutCancel(ctx), "POST", "/jobs/"+job.FormatJobID(mine.id)+":pause",
 				""); mine.paused != acknowledged {
 				mine.paused = got
+				u.paused.Add(ifAcknowledged(got))
 			}
 		default:
 			mine.deleted, _ = u.call(context.WithoutCancel(ctx), "DELETE", "/jobs/"+job.FormatJobID(mine.id), "")
+			u.deleted.Add(ifAcknowledged(mine.deleted))
 		}
 	}
 	return all
+}
+
+func ifAcknowledged(a answer) int64 {
+	if a == acknowledged {
+		return 1
+	}
+	return 0
 }
 
 // TestAPIDuringFaults (F34): impatient users change jobs while nodes and the database are killed. Acknowledged changes
@@ -154,12 +168,16 @@ func TestAPIDuringFaults(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	u := c.caller(0)
+	u.paused, u.deleted = &atomic.Int64{}, &atomic.Int64{}
 	var users, faults sync.WaitGroup
 	worked := make([][]*tried, f.jobs)
 	for i := range worked {
 		one := *u
 		// even on a busy machine some calls are answered, and some are not
 		one.deadline = time.Duration(1+i%25) * 20 * time.Millisecond
+		if i%5 == 0 {
+			one.deadline = 10 * time.Second
+		}
 		users.Go(func() { worked[i] = one.work(ctx, i) })
 	}
 	faults.Go(func() { every(f.duration(), f.faults, func(int) { c.kill(syscall.SIGKILL) }) })
@@ -171,6 +189,8 @@ func TestAPIDuringFaults(t *testing.T) {
 		})
 	})
 	faults.Wait()
+	// A slow machine has not answered much until now.
+	require.Eventually(t, func() bool { return u.paused.Load() > 9 && u.deleted.Load() > 9 }, allowed(time.Minute), 10*time.Millisecond)
 	stop()
 	users.Wait()
 	for _, n := range c.nodes { // calls in progress end with them

@@ -83,7 +83,8 @@ func TestNoMoreConnectionsThanDeliveriesAtOnce(t *testing.T) {
 	}
 	all.Wait()
 	require.EqualValues(t, many*20, served.Load())
-	require.LessOrEqual(t, conns.Load(), int32(many))
+	// net/http returns a connection just after the end of the response, so a next request may be faster.
+	require.LessOrEqual(t, conns.Load(), int32(2*many))
 }
 
 // A receiver that dies while it processes a request on a reused connection sees the request once. By
