@@ -3095,7 +3095,7 @@ type Overview struct {
 	// DueNext5M Occurrences in the next five minutes, counted at most 30 seconds ago.
 	DueNext5M int64 `json:"due_next_5m"`
 
-	// DueNext5MExact false: there are so many schedules that a sample was counted.
+	// DueNext5MExact false: a sample was counted, because there are too many schedules.
 	DueNext5MExact bool        `json:"due_next_5m_exact"`
 	Ended1H        EndedCounts `json:"ended_1h"`
 

@@ -1,7 +1,7 @@
 import { expect, test } from '@playwright/test';
 import { World } from './world';
 
-// The first minutes of somebody who has just built Belfry, in an empty directory: from the start to a broken target and back.
+// The first minutes of a user who has just built Belfry, in an empty directory: from the start to a broken target and back.
 test('the first five minutes', async ({ page }) => {
   const world = new World();
   const steps: [string, number][] = [];

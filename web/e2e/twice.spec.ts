@@ -27,7 +27,7 @@ test('an operation whose answer was lost is started once', async ({ user: page }
   expect(done.items.filter((o) => o.kind === 'pause' && o.count === 2)).toHaveLength(1);
 });
 
-test('a tab follows when another one logs in as somebody else', async ({ page, context }) => {
+test('a tab follows when another one logs in as another user', async ({ page, context }) => {
   await login(page);
   await open(page, '/jobs');
   await expect(page.getByRole('link', { name: 'Audit' })).toBeVisible();

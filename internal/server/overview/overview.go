@@ -109,7 +109,7 @@ type Overview struct {
 	Late            LateRuns       `json:"late"`
 	Lateness        Lateness       `json:"lateness_5m" doc:"How late runs started in the last five minutes. Statistics."`
 	DueNext         int64          `json:"due_next_5m"`
-	DueExact        bool           `json:"due_next_5m_exact" doc:"false: there are so many schedules that a sample was counted."`
+	DueExact        bool           `json:"due_next_5m_exact" doc:"false: a sample was counted, because there are too many schedules."`
 	Running         int64          `json:"running"`
 	Accepted        int64          `json:"accepted" doc:"Runs whose target accepted them and will report."`
 	Retrying        int64          `json:"retrying"`

@@ -164,7 +164,7 @@ func TestManyViewersCostOneReadASecond(t *testing.T) {
 	s.loading.Store(&loading)
 	elapsed.Add(int64(10 * time.Second))
 	status, etag, body := get(etags[0])
-	require.Equal(t, http.StatusOK, status, "nobody waits for the load ahead and the causes")
+	require.Equal(t, http.StatusOK, status, "no viewer waits for the load ahead and the causes")
 	require.NotEqual(t, etags[0], etag)
 	type answer struct {
 		DeadLetters struct{ Count int } `json:"dead_letters"`

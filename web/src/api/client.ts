@@ -64,7 +64,7 @@ function problemOf(response: Response, body: unknown): ApiProblem {
 const snapshots = new Map<string, { etag: string; data: unknown }>();
 const maxSnapshots = 50;
 
-/** Forgets what was read, when somebody else has logged in. */
+/** Forgets what was read, when another user has logged in. */
 export const forgetSnapshots = (): void => snapshots.clear();
 
 /** GET with If-None-Match, for answers with an ETag. */

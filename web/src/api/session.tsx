@@ -52,7 +52,7 @@ export function SessionGate({ login, loading, failed, children }: {
   return loading;
 }
 
-// Tabs share the cookie, so another tab may log in as somebody else.
+// Tabs share the cookie, so another tab may log in as another user.
 const channel = 'belfry-session';
 
 /** Drops the data of another session. */

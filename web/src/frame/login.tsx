@@ -16,7 +16,7 @@ function takeCode(): string | null {
   return m[1]!;
 }
 
-/** The name of the identity provider. The server writes it into the page, because nobody may call the API yet. */
+/** The name of the identity provider. The server writes it into the page, because the browser may not call the API yet. */
 const provider = () => document.querySelector<HTMLMetaElement>('meta[name=belfry-provider]')?.content ?? '';
 
 /** Where the login through the provider starts. It comes back to the screen that was asked for. */

@@ -48,7 +48,7 @@ function told(act: Act, e: Error | null): Error | null {
   if (!(e instanceof ApiProblem)) return e;
   const gone = e.status === 404 && (act === 'redrive' || act === 'discard');
   if (e.status !== 409 && !gone) return e;
-  const detail = `Somebody was faster: ${gone ? 'the run is no longer a dead letter' : e.detail}`;
+  const detail = `Another user was faster: ${gone ? 'the run is no longer a dead letter' : e.detail}`;
   return new ApiProblem(e.status, { code: e.code, request_id: e.requestId, detail });
 }
 

@@ -17,7 +17,7 @@ it('every whole duration has a text', () => {
   }));
 });
 
-it('nodes that differ are told apart', () => {
+it('nodes that differ are listed apart', () => {
   expect(settingOf([{ keep_history: '720h0m0s' }, { keep_history: '720h0m0s' }], 'keep_history')).toBe('30 d');
   expect(settingOf([{ keep_history: '720h0m0s' }, { keep_history: '24h0m0s' }], 'keep_history')).toBe('30 d or 24 h, nodes differ');
   expect(settingOf([], 'keep_history')).toBe('unknown');
