@@ -121,7 +121,7 @@ func (h Histogram) Quantile(fraction float64) (time.Duration, bool) {
 // StatKey says what a process counted.
 type StatKey struct {
 	Namespace uuid.UUID // zero, with Queue 0: of the process itself
-	Queue     int32     // 0: all queues of the namespace
+	Queue     int32     // 0: all queues of the namespace. [StatRest]: those without a row of their own
 	Minute    time.Time
 }
 
@@ -133,8 +133,12 @@ type StatRow struct {
 }
 
 // MaxStatQueues is how many queues have statistics of their own, of one process and minute. The others are only part of
-// those of their namespace.
+// those of their namespace, and of [StatRest].
 const MaxStatQueues = 200
+
+// StatRest takes the place of a queue in rows of what a process counted in queues without a row of their own. It shows
+// that a queue without a row was not necessarily idle.
+const StatRest int32 = -1
 
 // StatParams asks for statistics of a namespace.
 type StatParams struct {
@@ -160,9 +164,9 @@ const (
 type StatPoint struct {
 	At time.Time
 	Stat
-	Counted bool // a node was counting: otherwise nothing is known
+	Counted bool // otherwise nothing is known: no node was counting, or none this queue
 
-	Incomplete bool // a node was killed in it, and had not written all that it counted
+	Incomplete bool // a node was killed in it and had not written all that it counted, or did not count this queue
 }
 
 // StatSeries is the points of a queue, or of a namespace if Queue is empty.

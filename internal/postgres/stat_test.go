@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -176,4 +177,66 @@ func TestStatsOfManyQueuesAreBounded(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, s.Series, 2)
 	require.False(t, s.Partial, "queues in which nothing happened are not left out")
+}
+
+// TestQueuesThatWereNotCountedAreMarked: a queue without a row is idle, unless the process that might have written it left
+// queues out.
+func TestQueuesThatWereNotCountedAreMarked(t *testing.T) {
+	t.Parallel()
+	b := setupBulk(t, nil)
+	b.exec(`INSERT INTO queue (id, namespace_id, name) OVERRIDING SYSTEM VALUE
+		VALUES (1, ` + bulkNamespace + `, 'busy'), (2, ` + bulkNamespace + `, 'slow')`)
+	ctx, now := t.Context(), b.now().UTC().Truncate(time.Minute)
+	at := func(minutes int) time.Time { return now.Add(time.Duration(minutes) * time.Minute) }
+	write := func(rows ...job.StatRow) {
+		for i := range rows {
+			rows = append(rows, job.StatRow{StatKey: job.StatKey{Minute: rows[i].Minute}})
+		}
+		slices.SortFunc(rows, func(a, b job.StatRow) int { return a.Minute.Compare(b.Minute) })
+		rows = slices.CompactFunc(rows, func(a, b job.StatRow) bool { return a.StatKey == b.StatKey })
+		require.NoError(t, b.store.WriteStats(ctx, uuid.New(), rows, true))
+	}
+	write(statRow(1, at(-4), 5), statRow(1, at(-3), 5), statRow(1, at(-2), 5), statRow(job.StatRest, at(-2), 1))
+	write(statRow(2, at(-3), 2), statRow(2, at(-2), 2))
+	read := func(p job.StatParams) (out map[string]string, partial bool) {
+		p.Namespace, p.From, p.To = bulkUUID(), at(-5), at(1)
+		if p.Step = time.Minute; p.Queue == "busy" {
+			p.Step = 6 * time.Minute
+		}
+		s, err := b.store.Stats(ctx, p)
+		require.NoError(t, err)
+		out = map[string]string{}
+		for _, one := range s.Series {
+			for _, point := range one.Points {
+				mark := map[bool]string{false: "?", true: fmt.Sprint(point.Started)}[point.Counted]
+				out[one.Queue] += mark + map[bool]string{true: "+"}[point.Incomplete] + " "
+			}
+		}
+		return out, s.Partial
+	}
+	series, partial := read(job.StatParams{ByQueue: true})
+	require.Equal(t, map[string]string{"busy": "? 5 5 5 ? ? ", "slow": "? 0 2 2+ ? ? "}, series)
+	require.True(t, partial)
+	_, partial = read(job.StatParams{})
+	require.False(t, partial, "the sum of all queues has them")
+	_, partial = read(job.StatParams{Queue: "busy"})
+	require.False(t, partial, "it was counted")
+
+	write(statRow(job.StatRest, at(-4), 1))
+	series, partial = read(job.StatParams{Queue: "slow"})
+	require.Equal(t, map[string]string{"slow": "? ? 2 2+ ? ? "}, series, "0 is not known")
+	require.True(t, partial)
+	series, _ = read(job.StatParams{Queue: "none"})
+	require.Equal(t, map[string]string{"none": "? ? 0 ? ? ? "}, series)
+
+	b.exec(`INSERT INTO stat_minute SELECT namespace_id, queue_id, minute, gen_random_uuid(), started,
+		succeeded, failed, cancelled, skipped, missed, late, audited, lateness
+		FROM stat_minute, generate_series(1, $1) WHERE queue_id = 1 AND minute = $2`, job.MaxStatRows, at(-2))
+	series, partial = read(job.StatParams{Queue: "busy", ByQueue: true})
+	require.True(t, partial)
+	require.Contains(t, series["busy"], "+")
+	s, err := b.store.Stats(ctx, job.StatParams{Namespace: bulkUUID(), From: at(-5), To: at(1), Step: time.Minute, Queue: "busy"})
+	require.NoError(t, err)
+	require.False(t, s.Series[0].Points[1].Counted, "older than what was read")
+	require.True(t, s.Series[0].Points[3].Incomplete)
 }

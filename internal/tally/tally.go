@@ -33,6 +33,7 @@ type Tally struct {
 type minute struct {
 	queues  map[int32]*job.Stat
 	skipped map[uuid.UUID]*job.Stat // by namespace: due times of whole schedules
+	chosen  map[int32]bool          // queues that have had rows of their own
 	audited int64
 }
 
@@ -111,7 +112,7 @@ func (t *Tally) minute() *minute {
 			}
 			delete(t.minutes, oldest)
 		}
-		m = &minute{queues: map[int32]*job.Stat{}, skipped: map[uuid.UUID]*job.Stat{}}
+		m = &minute{queues: map[int32]*job.Stat{}, skipped: map[uuid.UUID]*job.Stat{}, chosen: map[int32]bool{}}
 		t.minutes[at] = m
 	}
 	return m
@@ -169,7 +170,7 @@ func (t *Tally) Rows() (rows []job.StatRow, done func()) {
 	}
 }
 
-// rowsOf returns the rows of a minute: of the process, of its namespaces, and of its busiest queues.
+// rowsOf returns the rows of a minute: of the process, of its namespaces, of its busiest queues, and of the rest.
 func (t *Tally) rowsOf(at time.Time, m *minute) []job.StatRow {
 	rows := []job.StatRow{{StatKey: job.StatKey{Minute: at}, Audited: m.audited}}
 	totals := map[uuid.UUID]*job.Stat{}
@@ -196,12 +197,38 @@ func (t *Tally) rowsOf(at time.Time, m *minute) []job.StatRow {
 	for namespace, s := range totals {
 		rows = append(rows, job.StatRow{StatKey: job.StatKey{Namespace: namespace, Minute: at}, Stat: *s})
 	}
-	return append(rows, share(queues)...)
+	share(queues)
+	m.choose(queues)
+	rest := map[uuid.UUID]*job.Stat{}
+	for i := range queues {
+		if m.chosen[queues[i].Queue] {
+			rows = append(rows, queues[i])
+			continue
+		}
+		if rest[queues[i].Namespace] == nil {
+			rest[queues[i].Namespace] = &job.Stat{}
+		}
+		rest[queues[i].Namespace].Add(&queues[i].Stat)
+	}
+	for namespace, s := range rest {
+		rows = append(rows, job.StatRow{StatKey: job.StatKey{Namespace: namespace, Queue: job.StatRest, Minute: at}, Stat: *s})
+	}
+	return rows
 }
 
-// share returns the rows of the busiest queues. Namespaces take turns, so that one with many busy queues leaves rows
-// to others.
-func share(queues []job.StatRow) []job.StatRow {
+// choose adds the first queues to those that have rows. A queue that was chosen remains: if its row were not written
+// again, it would be too low.
+func (m *minute) choose(queues []job.StatRow) {
+	for i := range queues[:min(len(queues), job.MaxStatQueues)] {
+		if len(m.chosen) < 2*job.MaxStatQueues {
+			m.chosen[queues[i].Queue] = true
+		}
+	}
+}
+
+// share sorts the rows of queues, the busiest first. Namespaces take turns, so that one with many busy queues leaves
+// rows to others.
+func share(queues []job.StatRow) {
 	slices.SortFunc(queues, func(a, b job.StatRow) int {
 		return cmp.Or(cmp.Compare(b.Total(), a.Total()), cmp.Compare(a.Queue, b.Queue))
 	})
@@ -212,5 +239,4 @@ func share(queues []job.StatRow) []job.StatRow {
 		turns[queues[i].Namespace]++
 	}
 	slices.SortStableFunc(queues, func(a, b job.StatRow) int { return cmp.Compare(turn[a.Queue], turn[b.Queue]) })
-	return queues[:min(len(queues), job.MaxStatQueues)]
 }

@@ -92,9 +92,9 @@ func TestTallyIsBounded(t *testing.T) {
 		now = now.Add(time.Minute)
 	}
 	rows, _ := c.Rows()
-	require.LessOrEqual(t, len(rows), 60*(job.MaxStatQueues+2))
+	require.LessOrEqual(t, len(rows), 60*(job.MaxStatQueues+3))
 	for _, r := range rows {
-		require.True(t, r.Queue == 0 || r.Queue > 1000-job.MaxStatQueues, "the busiest")
+		require.True(t, r.Queue <= 0 || r.Queue > 1000-job.MaxStatQueues, "the busiest")
 		if r.Namespace == red && r.Queue == 0 {
 			require.EqualValues(t, 1000*999/2, r.Succeeded, "the sum has them all")
 		}
@@ -116,7 +116,7 @@ func TestNamespacesShareTheRows(t *testing.T) {
 	rows, _ := rowsBy(t, c)
 	require.EqualValues(t, 1, rows[job.StatKey{Namespace: blue, Queue: 9001, Minute: start}].Succeeded)
 	require.EqualValues(t, 2, rows[job.StatKey{Namespace: blue, Queue: 9002, Minute: start}].Succeeded)
-	require.Len(t, rows, 1+2+job.MaxStatQueues, "as many as before")
+	require.Len(t, rows, 1+2+job.MaxStatQueues+1, "as many as before")
 	require.Contains(t, rows, job.StatKey{Namespace: red, Queue: 2 * job.MaxStatQueues, Minute: start}, "the busiest")
 }
 
@@ -137,4 +137,33 @@ func TestTallyAtOnce(t *testing.T) {
 	all.Wait()
 	rows, _ := rowsBy(t, c)
 	require.EqualValues(t, 8000, rows[job.StatKey{Namespace: red, Minute: start}].Started)
+}
+
+// TestQueuesWithoutRowsAreTheRest: what is counted in queues without a row of their own has a row, and a queue that has
+// had a row keeps it.
+func TestQueuesWithoutRowsAreTheRest(t *testing.T) {
+	t.Parallel()
+	c := tally.New(func() time.Time { return start })
+	red := uuid.New()
+	key := func(queue int32) job.StatKey { return job.StatKey{Namespace: red, Queue: queue, Minute: start} }
+	for queue := range int32(job.MaxStatQueues) {
+		c.Learn(map[int32]uuid.UUID{queue + 1: red})
+		c.Entered(queue+1, job.EndedSucceeded, job.ReasonNone, int64(queue)+1)
+	}
+	rows, _ := rowsBy(t, c)
+	require.NotContains(t, rows, key(job.StatRest), "each queue has a row")
+
+	for queue := int32(1001); queue <= 1000+2*job.MaxStatQueues; queue++ {
+		c.Learn(map[int32]uuid.UUID{queue: red})
+		c.Entered(queue, job.EndedFailed, job.ReasonAttempts, 1000)
+	}
+	c.Entered(1, job.EndedSucceeded, job.ReasonNone, 1)
+	rows, _ = rowsBy(t, c)
+	require.EqualValues(t, 2, rows[key(1)].Succeeded, "its row goes on")
+	require.EqualValues(t, 1000*job.MaxStatQueues, rows[key(job.StatRest)].Failed)
+	for range 10 {
+		c.Entered(1000+2*job.MaxStatQueues, job.EndedFailed, job.ReasonAttempts, 1)
+		rows, _ = rowsBy(t, c)
+		require.Len(t, rows, 3+2*job.MaxStatQueues, "bounded")
+	}
 }

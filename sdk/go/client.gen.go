@@ -4162,11 +4162,11 @@ type StatPoint struct {
 	At        time.Time `json:"at"`
 	Cancelled int64     `json:"cancelled"`
 
-	// Counted Whether a node was counting. If not, nothing is known about the step.
+	// Counted Whether it was counted. If not, nothing is known about the step: no node was counting, there was too much to read, or a node had too many busy queues to count each of them.
 	Counted bool  `json:"counted"`
 	Failed  int64 `json:"failed"`
 
-	// Incomplete A node was killed in the step: what it counted in its last seconds is missing.
+	// Incomplete There may be more: a node was killed in the step, which loses what it counted in its last seconds, or a node did not count this queue.
 	Incomplete bool `json:"incomplete"`
 
 	// Late Runs that had been due for more than 3 seconds and had not started, at the end of the step; of an hour, in its worst minute.
@@ -4200,7 +4200,7 @@ type StatSeries struct {
 type Stats struct {
 	From time.Time `json:"from"`
 
-	// Partial There was too much to read: queues are left out, or the oldest points are incomplete.
+	// Partial There was too much to count or to read: queues are left out, or points are not counted or incomplete.
 	Partial bool         `json:"partial"`
 	Series  []StatSeries `json:"series"`
 	Step    StatsStep    `json:"step"`

@@ -12,7 +12,7 @@ import (
 // StatPoint is what happened in a step of a series.
 type StatPoint struct {
 	At         time.Time `json:"at" doc:"When the step began."`
-	Counted    bool      `json:"counted" doc:"Whether a node was counting. If not, nothing is known about the step."`
+	Counted    bool      `json:"counted"`
 	Started    int64     `json:"started" doc:"Attempts that started."`
 	Succeeded  int64     `json:"succeeded"`
 	Failed     int64     `json:"failed"`
@@ -20,7 +20,7 @@ type StatPoint struct {
 	Skipped    int64     `json:"skipped" doc:"Without those that were missed."`
 	Missed     int64     `json:"missed"`
 	Late       int64     `json:"late"`
-	Incomplete bool      `json:"incomplete" doc:"A node was killed in the step: what it counted in its last seconds is missing."`
+	Incomplete bool      `json:"incomplete"`
 	P50        *float64  `json:"p50_ms,omitempty" doc:"Estimated median lateness of starts. Absent: none started."`
 	P99        *float64  `json:"p99_ms,omitempty" doc:"Estimated 99th percentile of the lateness of starts."`
 }
@@ -28,6 +28,10 @@ type StatPoint struct {
 // Descriptions implements rest.Described.
 func (StatPoint) Descriptions() map[string]string {
 	return map[string]string{
+		"counted": "Whether it was counted. If not, nothing is known about the step: no node was counting, there was too " +
+			"much to read, or a node had too many busy queues to count each of them.",
+		"incomplete": "There may be more: a node was killed in the step, which loses what it counted in its last seconds, " +
+			"or a node did not count this queue.",
 		"missed": "Occurrences that were missed while no node served them. " +
 			"A due time that no job of a schedule runs for counts once in each partition.",
 		"late": "Runs that had been due for more than 3 seconds and had not started, at the end of the step; " +
@@ -65,7 +69,14 @@ type Stats struct {
 	To      time.Time    `json:"to"`
 	Step    string       `json:"step" enum:"1m,1h"`
 	Series  []StatSeries `json:"series"`
-	Partial bool         `json:"partial" doc:"There was too much to read: queues are left out, or the oldest points are incomplete."`
+	Partial bool         `json:"partial"`
+}
+
+// Descriptions implements rest.Described.
+func (Stats) Descriptions() map[string]string {
+	return map[string]string{
+		"partial": "There was too much to count or to read: queues are left out, or points are not counted or incomplete.",
+	}
 }
 
 type getStatsInput struct {
