@@ -213,7 +213,8 @@ export function normalForm(def: Definition): Definition {
 }
 
 /** A field whose values differ. An absent value is undefined: it has its default. */
-export type Change = { path: Path; before: Exact | undefined; after: Exact | undefined };
+/** `omitted`: the server did not send the values, because they are too large. */
+export type Change = { path: Path; before: Exact | undefined; after: Exact | undefined; omitted?: boolean };
 
 /** The fields in which two definitions differ, defaults apart. */
 export function changes(before: Definition, after: Definition): Change[] {

@@ -45,14 +45,22 @@ export function ChangeList({
                   </>
                 )}
               </th>
-              <td className={c.before === undefined ? 'dim' : css.before}>
-                <span aria-hidden="true">− </span>
-                {cut(brief(c.before, field))}
-              </td>
-              <td className={c.after === undefined ? 'dim' : css.after}>
-                <span aria-hidden="true">+ </span>
-                {cut(brief(c.after, field))}
-              </td>
+              {c.omitted ? (
+                <td colSpan={2} className="dim">
+                  It differs. The values are too large to show.
+                </td>
+              ) : (
+                <>
+                  <td className={c.before === undefined ? 'dim' : css.before}>
+                    <span aria-hidden="true">− </span>
+                    {cut(brief(c.before, field))}
+                  </td>
+                  <td className={c.after === undefined ? 'dim' : css.after}>
+                    <span aria-hidden="true">+ </span>
+                    {cut(brief(c.after, field))}
+                  </td>
+                </>
+              )}
             </tr>
           );
         })}

@@ -1,7 +1,7 @@
 import { ApiProblem, idempotencyKey, send, type Schemas } from '../../api/client';
 import type { Change } from '../../lib/definition';
 import { compactExact, isObject, parseExact, Raw, type Exact } from '../../lib/json';
-import { entryLines, type Contents, type Job } from './read';
+import type { Contents, Job } from './read';
 
 // What the screen asks of the API: compare, take a crontab apart, and apply.
 
@@ -14,6 +14,8 @@ export type Row = {
   name: string;
   result: Result;
   changes: Change[];
+  /** Further fields that differ, which the server did not name. */
+  more?: number;
   problems: string[];
   before?: number;
   after?: number;
@@ -39,6 +41,33 @@ const problemText = (p: Exact): string => {
   return `${field}${field && ': '}${problem}${fix && `; ${fix}`}`;
 };
 
+/** What applying a job would do, from an item of the comparison. */
+export function rowOf(item: Exact, job: Job): Omit<Row, 'id'> {
+  const row: Omit<Row, 'id'> = {
+    line: job.line,
+    name: job.name,
+    job,
+    result: textOf(get(item, 'result')) as Result,
+    problems: listOf(get(item, 'problems')).map(problemText),
+    changes: listOf(get(item, 'fields')).map((f) => ({
+      path: textOf(get(f, 'field')).split('.'),
+      before: get(f, 'before'),
+      after: get(f, 'after'),
+      ...(get(f, 'omitted') === true && { omitted: true }),
+    })),
+  };
+  for (const [key, name] of [
+    ['before', 'occurrences_before'],
+    ['after', 'occurrences_after'],
+    ['version', 'version'],
+    ['more', 'more_fields'],
+  ] as const) {
+    const n = numberOf(get(item, name));
+    if (n !== undefined) row[key] = n;
+  }
+  return row;
+}
+
 /** One row per job: what applying it would do. Values of fields are exact. */
 export async function compare(contents: Contents, signal: AbortSignal): Promise<Row[]> {
   const rows: Omit<Row, 'id'>[] = contents.refused.map((r) => ({
@@ -52,28 +81,7 @@ export async function compare(contents: Contents, signal: AbortSignal): Promise<
     const answer = parseExact(await send('POST', '/api/v1/jobs:diff', bodyOf(jobs), ndjson, signal));
     for (const item of listOf(get(answer, 'items'))) {
       const job = jobs[(numberOf(get(item, 'line')) ?? 0) - 1];
-      if (!job) continue;
-      const row: Omit<Row, 'id'> = {
-        line: job.line,
-        name: job.name,
-        job,
-        result: textOf(get(item, 'result')) as Result,
-        problems: listOf(get(item, 'problems')).map(problemText),
-        changes: listOf(get(item, 'fields')).map((f) => ({
-          path: textOf(get(f, 'field')).split('.'),
-          before: get(f, 'before'),
-          after: get(f, 'after'),
-        })),
-      };
-      for (const [key, name] of [
-        ['before', 'occurrences_before'],
-        ['after', 'occurrences_after'],
-        ['version', 'version'],
-      ] as const) {
-        const n = numberOf(get(item, name));
-        if (n !== undefined) row[key] = n;
-      }
-      rows.push(row);
+      if (job) rows.push(rowOf(item, job));
     }
   }
   return rows.toSorted((a, b) => a.line - b.line).map((r, id) => ({ ...r, id }));
@@ -87,18 +95,21 @@ export async function readCrontab(crontab: string, o: CrontabOptions, signal: Ab
   if (o.timezone) query.set('timezone', o.timezone);
   if (o.prefix) query.set('prefix', o.prefix);
   if (o.system) query.set('system', 'true');
-  const answer = parseExact(
-    await send('POST', `/api/v1/imports:crontab?${query}`, crontab, { 'Content-Type': 'text/plain' }, signal),
-  );
+  const path = `/api/v1/imports:crontab?${query}`;
+  return crontabContents(parseExact(await send('POST', path, crontab, { 'Content-Type': 'text/plain' }, signal)));
+}
+
+/** The jobs of a crontab with the lines on which the server found them. */
+export function crontabContents(answer: Exact): Contents {
   const refused = listOf(get(answer, 'problems')).map((p) => ({
     line: numberOf(get(p, 'line')) ?? 0,
     name: '',
     problem: `${textOf(get(p, 'problem'))}: ${textOf(get(p, 'text'))}`,
   }));
   const defs = listOf(get(answer, 'jobs')).filter(isObject);
-  const lines = entryLines(crontab, refused.map((r) => r.line));
+  const lines = listOf(get(answer, 'lines')).map(numberOf);
   const jobs = defs.map((def, i): Job => ({
-    line: lines.length === defs.length ? lines[i]! : 0,
+    line: lines[i] ?? 0,
     name: textOf(get(def, 'name')),
     def,
   }));

@@ -36,15 +36,6 @@ export function formatOf(name: string, text: string): Format {
   return cron * 2 > lines.length && lines.some((l) => entry.test(l)) ? 'crontab' : 'jobs';
 }
 
-/** The lines of a crontab that are jobs: not empty, no comment, no variable, and not refused by the server. */
-export function entryLines(crontab: string, refused: number[]): number[] {
-  return crontab
-    .split('\n')
-    .map((text, i) => ({ text, line: i + 1 }))
-    .filter(({ text, line }) => /^\s*[^\s#]/.test(text) && !variable.test(text) && !refused.includes(line))
-    .map(({ line }) => line);
-}
-
 type YAML = Pick<typeof import('../../lib/yaml'), 'fromYAML'>;
 
 type Item = { line: number; value: Exact };

@@ -123,6 +123,7 @@ function summary(done: ReadonlyMap<number, Done>): string {
 function OneRow({ row, done }: { row: Row; done: Done | undefined }) {
   const [open, setOpen] = useState(false);
   const detail = row.changes.length > 0;
+  const fields = row.changes.length + (row.more ?? 0);
   const exists = row.result === 'change' || row.result === 'same' || done?.result === 'created';
   return (
     <Fragment>
@@ -156,16 +157,17 @@ function OneRow({ row, done }: { row: Row; done: Done | undefined }) {
             {detail && (
               <button type="button" className={css.toggle} aria-expanded={open} onClick={() => setOpen(!open)}>
                 <Icon name={open ? 'down' : 'right'} size={14} />
-                {plural(row.changes.length, 'field')}
+                {plural(fields, 'field')}
                 <span className="dim clip">
                   {row.changes
                     .slice(0, 4)
                     .map((c) => c.path.join('.'))
                     .join(', ')}
-                  {row.changes.length > 4 && ' …'}
+                  {fields > 4 && ' …'}
                 </span>
               </button>
             )}
+            {!detail && fields > 0 && <span>{plural(fields, 'field')}, too many to show</span>}
             {row.problems.map((p, i) => (
               <span key={i} className="bad">
                 {p}
@@ -186,6 +188,9 @@ function OneRow({ row, done }: { row: Row; done: Done | undefined }) {
           <td />
           <td colSpan={3}>
             <ChangeList list={row.changes} label={`Fields of ${row.name} that change`} />
+            {row.more !== undefined && row.more > 0 && (
+              <p className="dim">{plural(row.more, 'more field')} would change. The answer has no space for them.</p>
+            )}
           </td>
         </tr>
       )}
