@@ -82,7 +82,7 @@ quickstart: ## do what the README's start says, in an empty directory, until a r
 	dev/quickstart
 
 test-ui: web/types build ## test the web UI: its code, and in a real browser against a real node (SHOTS=directory: pictures; AXE=all: axe on phones in each state)
-	@dev/need chromium
+	@dev/need chromium-headless-shell
 	cd web && npm run --silent lint && npm run --silent test && npm run --silent e2e
 
 why: ## print each story of belfry why, from a real node (UPDATE=1: write what tests compare with)

@@ -1,6 +1,6 @@
 import axe from 'axe-core';
 import type { Page } from '@playwright/test';
-import { call, expect, login, open, place, settled, test } from './fixture';
+import { call, expect, go, login, place, settled, test } from './fixture';
 
 // Every screen in every state, light and dark, on a desktop and on a phone: no finding of axe from WCAG 2.0 A to 2.2 AA, and no page
 // that scrolls sideways. A theme changes colours only, so the dark one is checked by the rules about colours. On a phone, only the
@@ -89,18 +89,6 @@ const prepare: Partial<Record<State, (page: Page) => Promise<unknown>>> = {
     await r.fulfill({ response: answer, json: emptied(new URL(r.request().url()).pathname, await answer.json()) });
   }),
 };
-
-/** Goes to a screen as a link does. Reading the whole page again for each screen would take most of the time. */
-async function go(page: Page, path: string): Promise<void> {
-  const screen = (p: string) => p.split('?')[0]!.split('/').map((s) => (s.includes('_') ? '$' : s)).join('/');
-  if (!page.url().startsWith(place().url) || screen(path) === screen(page.url().slice(`${place().url}/ui`.length))) return open(page, path);
-  await page.evaluate((to) => {
-    document.querySelector('main#content > *')?.setAttribute('data-old', '');
-    history.pushState(null, '', to);
-  }, `/ui${path}`);
-  await expect(page.locator('main#content > :not([data-old])')).not.toHaveCount(0);
-  await expect(page.locator('[data-old]')).toHaveCount(0);
-}
 
 async function inState(page: Page, state: State, name: string): Promise<void> {
   if (state === 'loading' || state === 'error') {

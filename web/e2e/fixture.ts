@@ -46,6 +46,18 @@ export async function settled(page: Page): Promise<void> {
   await page.evaluate(() => document.fonts.ready);
 }
 
+/** Goes to a screen as a link does. Reading the whole page again for each screen would take most of the time. */
+export async function go(page: Page, path: string): Promise<void> {
+  const screen = (p: string) => p.split('?')[0]!.split('/').map((s) => (s.includes('_') ? '$' : s)).join('/');
+  if (!page.url().startsWith(place().url) || screen(path) === screen(page.url().slice(`${place().url}/ui`.length))) return open(page, path);
+  await page.evaluate((to) => {
+    document.querySelector('main#content > *')?.setAttribute('data-old', '');
+    history.pushState(null, '', to);
+  }, `/ui${path}`);
+  await expect(page.locator('main#content > :not([data-old])')).not.toHaveCount(0);
+  await expect(page.locator('[data-old]')).toHaveCount(0);
+}
+
 type Watched = { faults: string[] };
 
 /** A page that fails its test if the browser reports a violation of the policy, a foreign request or an error of a script. */

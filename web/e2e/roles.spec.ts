@@ -1,4 +1,4 @@
-import { call, expect, login, place, test } from './fixture';
+import { call, expect, go, login, settled, test } from './fixture';
 
 // A role sees no action that the server then refuses.
 
@@ -20,8 +20,8 @@ for (const role of ['viewer', 'operator', 'editor'] as const) {
     const paths = ['/', '/jobs', `/jobs/${job.id}`, '/runs', '/runs?state=failed', `/runs/${letters.items[0]!.run}`, '/dead-letters', '/load', '/queues', '/queues/media',
       '/operations', '/cluster', '/settings', `/jobs/${job.id}?tab=versions`, `/jobs/${job.id}?tab=dead`, '/settings?tab=secrets', ...(role === 'editor' ? ['/jobs/new', '/import'] : [])];
     for (const path of paths) {
-      await page.goto(`${place().url}/ui${path}`);
-      await expect(page.locator('[data-state="loading"]')).toHaveCount(0);
+      await go(page, path);
+      await settled(page);
       const labels = await page.locator('button, a[href]:not(td a)').evaluateAll((all) =>
         all.filter((e) => !e.closest('nav') && (e as HTMLElement).offsetParent !== null).map((e) => (e.getAttribute('aria-label') ?? e.textContent ?? '').trim()));
       for (const need of order.slice(order.indexOf(role) + 1) as ('operator' | 'editor' | 'admin')[]) {
