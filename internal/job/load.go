@@ -39,6 +39,7 @@ type LoadParams struct {
 	Filter    Filter
 	From, To  time.Time // zero: from the next full step on, for a day
 	Step      time.Duration
+	Ahead     time.Duration // instead of the others: one step, from the current instant on
 }
 
 // The bounds of a load.
@@ -51,6 +52,10 @@ const (
 
 // At fills in the defaults and aligns the range with its steps. It reports what is wrong with it at an instant.
 func (p *LoadParams) At(now time.Time) error {
+	if p.Ahead > 0 {
+		p.From, p.To, p.Step = now, now.Add(p.Ahead), p.Ahead
+		return nil
+	}
 	p.Step = cmp.Or(p.Step, time.Minute)
 	first := now.Truncate(p.Step)
 	if p.From.IsZero() {

@@ -43,3 +43,12 @@ func TestLoadBudget(t *testing.T) {
 	require.True(t, load.Exact)
 	require.EqualValues(t, 200, load.Counts[59])
 }
+
+func TestLoadAheadBeginsNow(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2027, 3, 1, 12, 31, 59, 5e8, time.UTC)
+	p := job.LoadParams{Ahead: 5 * time.Minute}
+	require.NoError(t, p.At(now))
+	require.Equal(t, []time.Time{now, now.Add(5 * time.Minute)}, []time.Time{p.From, p.To})
+	require.Equal(t, 5*time.Minute, p.Step)
+}

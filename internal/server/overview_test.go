@@ -157,3 +157,15 @@ func TestAForgottenRunIsLate(t *testing.T) {
 		require.LessOrEqual(t, before, 3*time.Second, "0 late, and a run has been due for %s", before)
 	}
 }
+
+// TestDueSoonIsFiveMinutes: in any five minutes there are five full minutes, whatever the second at which they begin.
+func TestDueSoonIsFiveMinutes(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	a := b.call("POST", "/jobs",
+		`{"name":"each-minute","schedule":"* * * * *","target":{"kind":"http","config":{"url":"https://example.com"}}}`)
+	require.Equal(t, 201, a.status, "%s", a.body)
+	o := b.call("GET", "/overview", "").json(t)
+	require.EqualValues(t, 5, o["due_next_5m"])
+	require.Equal(t, true, o["due_next_5m_exact"])
+}

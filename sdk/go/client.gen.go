@@ -3092,7 +3092,7 @@ type Overview struct {
 	BrokenMore  bool  `json:"broken_more"`
 	DeadLetters Count `json:"dead_letters"`
 
-	// DueNext5M Occurrences in the next five minutes, counted at most 30 seconds ago.
+	// DueNext5M Occurrences in the five minutes after they were counted, which was at most 30 seconds ago.
 	DueNext5M int64 `json:"due_next_5m"`
 
 	// DueNext5MExact false: a sample was counted, because there are too many schedules.

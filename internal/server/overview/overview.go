@@ -133,7 +133,7 @@ type Overview struct {
 // Descriptions implements rest.Described.
 func (Overview) Descriptions() map[string]string {
 	return map[string]string{
-		"due_next_5m": "Occurrences in the next five minutes, counted at most 30 seconds ago.",
+		"due_next_5m": "Occurrences in the five minutes after they were counted, which was at most 30 seconds ago.",
 		"attention": "What someone has to look at, the most urgent first, at most 20. Dead letters are counted at most " +
 			"every 10 seconds.",
 		"broken": "Schedules that cannot be planned. Their jobs do not run. Counted up to 1,000.",

@@ -65,7 +65,7 @@ func (h *Handlers) read(ctx context.Context, namespace uuid.UUID) (f fresh, err 
 	if err := h.addRecent(ctx, &o); err != nil {
 		return f, err
 	}
-	about := job.Overview{Namespace: o.Namespace, Now: o.Now, DeadLetters: o.DeadLetters}
+	about := job.Overview{Namespace: o.Namespace, DeadLetters: o.DeadLetters}
 	slow, err := h.snapshots.slow.Get(ctx, namespace, func(ctx context.Context) (slowPart, error) {
 		return h.readSlow(ctx, &about)
 	})
@@ -95,10 +95,7 @@ func (h *Handlers) addRecent(ctx context.Context, o *job.Overview) error {
 }
 
 func (h *Handlers) readSlow(ctx context.Context, o *job.Overview) (slow slowPart, err error) {
-	from := o.Now.Truncate(time.Minute)
-	load, err := h.Load.Load(ctx, job.LoadParams{
-		Namespace: o.Namespace, From: from, To: from.Add(dueNextRange), Step: time.Minute,
-	})
+	load, err := h.Load.Load(ctx, job.LoadParams{Namespace: o.Namespace, Ahead: dueNextRange})
 	if err != nil {
 		return slow, err
 	}
