@@ -2718,7 +2718,7 @@ type LastRun struct {
 
 // LateRuns defines model for LateRuns.
 type LateRuns struct {
-	// More Whether there may be more: there are too many live runs to read all of them, or occurrences without a run, of which one for each job is counted. With it, 0 means unknown, and running, accepted and retrying may be too low.
+	// More Whether there may be more: there are too many live runs to read all of them, in the cluster and in the namespace, or occurrences without a run, of which one for each job is counted. With it, 0 means unknown, and running, accepted and retrying may be too low.
 	More bool `json:"more"`
 
 	// OldestDueAt Since when the run that waits longest might have started. Absent: no run is due. It may have been due for less than 3 seconds.

@@ -34,9 +34,9 @@ func (LateRuns) Descriptions() map[string]string {
 	return map[string]string{
 		"runs": "Runs that are due and have not started, whatever the reason: at least all that have been due for 3 " +
 			"seconds, and none that has been due for less than 1.5.",
-		"more": "Whether there may be more: there are too many live runs to read all of them, or occurrences without a " +
-			"run, of which one for each job is counted. With it, 0 means unknown, and running, accepted and retrying " +
-			"may be too low.",
+		"more": "Whether there may be more: there are too many live runs to read all of them, in the cluster and in " +
+			"the namespace, or occurrences without a run, of which one for each job is counted. With it, 0 means " +
+			"unknown, and running, accepted and retrying may be too low.",
 		"oldest_due_at": "Since when the run that waits longest might have started. " +
 			"Absent: no run is due. It may have been due for less than 3 seconds.",
 	}
