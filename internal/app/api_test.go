@@ -17,6 +17,8 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"testing"
 	"time"
 
@@ -209,9 +211,23 @@ func TestTLS(t *testing.T) {
 	status, answer, _ := c.call("GET", "/api/v1/self", "")
 	require.Equal(t, http.StatusOK, status)
 	require.Equal(t, "default", answer["namespace"])
+	response, err := c.http.Get(c.base + "/metrics")
+	require.NoError(t, err)
+	metrics, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
+	left := regexp.MustCompile(`(?m)^belfry_certificate_left_seconds (\d+\.?\d*)`).FindSubmatch(metrics)
+	require.Len(t, left, 2)
+	seconds, err := strconv.ParseFloat(string(left[1]), 64)
+	require.NoError(t, err)
+	require.Greater(t, seconds, 0.0)
+	require.LessOrEqual(t, seconds, time.Hour.Seconds())
+	require.Regexp(t, `(?m)^belfry_api_requests_total\{operation="create-job",status="5xx"\} 0$`, string(metrics))
+	require.Regexp(t, `(?m)^belfry_loop_failures_total\{loop="worker_scan"\} 0$`, string(metrics))
+	require.Regexp(t, `(?m)^belfry_due_times_skipped_total\{reason="missed"\} 0$`, string(metrics))
 	old := trust.Clone()
 	old.MaxVersion, old.MinVersion = tls.VersionTLS11, tls.VersionTLS10
-	_, err := (&tls.Dialer{Config: old}).DialContext(t.Context(), "tcp", c.base[len("https://"):])
+	_, err = (&tls.Dialer{Config: old}).DialContext(t.Context(), "tcp", c.base[len("https://"):])
 	require.Error(t, err, "TLS 1.1 is not spoken")
 	require.NoError(t, s.end(t))
 }

@@ -132,7 +132,7 @@ func Serve(ctx context.Context, c Config, log *slog.Logger) (err error) {
 	}
 	defer api.Close()
 	h.watch(ctx, n, schema)
-	w.open(ctx, n.newAPI(api))
+	w.open(ctx, m.watchAPI(n.newAPI(api)))
 	log.Info("node started", "version", c.Version, "node", c.Name, "address", w.address, "tls", c.TLSCert != "",
 		"database", config.Redact(c.DatabaseURL), "schema", schema, "partitions", job.Partitions)
 	running = true

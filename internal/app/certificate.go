@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/telemetry"
@@ -50,4 +53,26 @@ func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.trouble.Worked(c.log, "certificate reload recovered")
 	c.pair = &pair
 	return c.pair, nil
+}
+
+// left returns how long the certificate is valid, by the clock of this machine.
+func (c *certificate) left() time.Duration {
+	pair, _ := c.get(nil)
+	return pair.Leaf.NotAfter.Sub(clock.Now())
+}
+
+var certificateLeftSeconds = prometheus.NewDesc("belfry_certificate_left_seconds",
+	"Time until the TLS certificate of the listener expires.", nil, nil)
+
+// certificateLeft is the metric of a certificate. It has no value without one.
+type certificateLeft struct{ of atomic.Pointer[certificate] }
+
+// Describe lists the metric.
+func (c *certificateLeft) Describe(to chan<- *prometheus.Desc) { to <- certificateLeftSeconds }
+
+// Collect sends it.
+func (c *certificateLeft) Collect(to chan<- prometheus.Metric) {
+	if cert := c.of.Load(); cert != nil {
+		to <- prometheus.MustNewConstMetric(certificateLeftSeconds, prometheus.GaugeValue, cert.left().Seconds())
+	}
 }

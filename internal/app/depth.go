@@ -12,33 +12,55 @@ import (
 
 const (
 	samplePause = 15 * time.Second
-	maxQueues   = 50 // with metrics of their own; the others are added up
-	otherQueues = "(other)"
 	maxBroken   = 1000 // cursors that are counted
 )
 
-// depth is the number of runs that wait in the partitions of this node, as of the last sample. However
-// often it is scraped, it costs one query per samplePause. It is empty if the last sample failed: an old
-// number would look like a current one.
+// depth is what waits in the partitions of this node, as of the last sample. However often it is scraped, it costs one
+// query per samplePause. It is empty if the last sample failed: an old number would look like a current one.
 type depth struct {
-	last atomic.Pointer[postgres.Depth]
+	last atomic.Pointer[depthSample]
+}
+
+// depthSample is a sample by labels, with the numbers of queues that share labels added up.
+type depthSample struct {
+	queues              map[queueLabel]*queueSample
+	sessions, daysAhead int64
+}
+
+type queueSample struct {
+	pending, due, running, accepted int64
+	pulled, slots, deadLetters      int64
+	oldestDue                       float64
+}
+
+func queueGauge(name, help string, more ...string) *prometheus.Desc {
+	return prometheus.NewDesc(name, help, append([]string{"namespace", "queue"}, more...), nil)
 }
 
 var (
-	queueRuns = prometheus.NewDesc("belfry_queue_runs",
-		"Live runs in the partitions of this node by queue and state, at most 15 s old; counted up to 100,000.",
-		[]string{"namespace", "queue", "state"}, nil)
-	deadLetters = prometheus.NewDesc("belfry_dead_letters",
-		"Dead letters in the partitions of this node, at most 15 s old; counted up to 100,000.", nil, nil)
+	queueRuns = queueGauge("belfry_queue_runs",
+		"Live runs in the partitions of this node by queue and state, at most 15 s old; counted up to 100,000.", "state")
+	dueOldest = queueGauge("belfry_due_oldest_seconds",
+		"Age of the oldest due run in the partitions of this node that could start and has not, at most 15 s old.")
+	deadLetters = queueGauge("belfry_dead_letters",
+		"Dead letters in the partitions of this node, at most 15 s old; counted up to 100,000.")
+	workerSlots = queueGauge("belfry_worker_slots",
+		"Slots that workers offer, at most 15 s old; each worker counts on one node.")
+	workerSlotsUsed = queueGauge("belfry_worker_slots_used",
+		"Runs in the partitions of this node that workers execute, at most 15 s old.")
 	sessionsLive = prometheus.NewDesc("belfry_sessions_live",
 		"Sessions of the whole cluster that are alive, at most 15 s old.", nil, nil)
+	historyDaysAhead = prometheus.NewDesc("belfry_history_days_ahead",
+		"Days of history that exist after today, at most 15 s old.", nil, nil)
 )
 
 // Describe lists the metrics.
 func (d *depth) Describe(to chan<- *prometheus.Desc) {
-	to <- queueRuns
-	to <- deadLetters
-	to <- sessionsLive
+	for _, desc := range []*prometheus.Desc{
+		queueRuns, dueOldest, deadLetters, workerSlots, workerSlotsUsed, sessionsLive, historyDaysAhead,
+	} {
+		to <- desc
+	}
 }
 
 // Collect sends the last sample.
@@ -47,46 +69,78 @@ func (d *depth) Collect(to chan<- prometheus.Metric) {
 	if s == nil {
 		return
 	}
-	gauge := func(desc *prometheus.Desc, value int64, labels ...string) {
-		to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(value), labels...)
+	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
+		to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
 	}
-	for _, q := range fullest(s.Queues) {
-		gauge(queueRuns, q.Scheduled, q.Namespace, q.Queue, "pending")
-		gauge(queueRuns, q.Due, q.Namespace, q.Queue, "due")
-		gauge(queueRuns, q.Running, q.Namespace, q.Queue, "running")
-		gauge(queueRuns, q.Waiting, q.Namespace, q.Queue, "accepted")
+	for l, q := range s.queues {
+		gauge(queueRuns, float64(q.pending), l.namespace, l.queue, "pending")
+		gauge(queueRuns, float64(q.due), l.namespace, l.queue, "due")
+		gauge(queueRuns, float64(q.running), l.namespace, l.queue, "running")
+		gauge(queueRuns, float64(q.accepted), l.namespace, l.queue, "accepted")
+		gauge(dueOldest, q.oldestDue, l.namespace, l.queue)
+		gauge(deadLetters, float64(q.deadLetters), l.namespace, l.queue)
+		gauge(workerSlots, float64(q.slots), l.namespace, l.queue)
+		gauge(workerSlotsUsed, float64(q.pulled), l.namespace, l.queue)
 	}
-	gauge(deadLetters, s.DeadLetters)
-	gauge(sessionsLive, s.Sessions)
+	gauge(sessionsLive, float64(s.sessions))
+	gauge(historyDaysAhead, float64(s.daysAhead))
 }
 
-// fullest limits the number of queues: it returns the first maxQueues, and the sum of the rest.
-func fullest(queues []postgres.QueueDepth) []postgres.QueueDepth {
-	if len(queues) <= maxQueues {
-		return queues
+// sampleOf adds up what queues with the same labels have.
+func sampleOf(d *postgres.Depth, labelsOf func(queue int32) queueLabel) *depthSample {
+	s := &depthSample{queues: map[queueLabel]*queueSample{}, sessions: d.Sessions, daysAhead: d.DaysAhead}
+	of := func(queue int32) *queueSample {
+		l := labelsOf(queue)
+		if s.queues[l] == nil {
+			s.queues[l] = &queueSample{}
+		}
+		return s.queues[l]
 	}
-	rest := postgres.QueueDepth{Namespace: otherQueues, Queue: otherQueues}
-	for _, q := range queues[maxQueues:] {
-		rest.Scheduled += q.Scheduled
-		rest.Due += q.Due
-		rest.Running += q.Running
-		rest.Waiting += q.Waiting
+	for _, q := range d.Queues {
+		sum := of(q.ID)
+		sum.pending, sum.due = sum.pending+q.Scheduled, sum.due+q.Due
+		sum.running, sum.accepted = sum.running+q.Running, sum.accepted+q.Waiting
+		sum.pulled += q.Pulled
+		sum.oldestDue = max(sum.oldestDue, q.OldestDue)
 	}
-	return append(queues[:maxQueues:maxQueues], rest)
+	for _, q := range d.DeadLetters {
+		of(q.ID).deadLetters += q.Count
+	}
+	for _, q := range d.WorkerSlots {
+		of(q.ID).slots += q.Count
+	}
+	return s
 }
 
-// sampleOnce counts the runs that wait in the partitions of this node.
+// names lists the queues of a sample. Those with the most runs come first.
+func names(d *postgres.Depth) []postgres.QueueName {
+	var out []postgres.QueueName
+	for _, q := range d.Queues {
+		out = append(out, q.QueueName)
+	}
+	for _, q := range d.WorkerSlots {
+		out = append(out, q.QueueName)
+	}
+	for _, q := range d.DeadLetters {
+		out = append(out, q.QueueName)
+	}
+	return append(out, d.Names...)
+}
+
+// sampleOnce counts what waits in the partitions of this node, and learns the names of queues.
 func (n *node) sampleOnce(ctx context.Context) (time.Duration, error) {
-	d, err := n.store.Depth(ctx, n.member.Owned())
+	m := n.metrics
+	d, err := n.store.Depth(ctx, n.member.Owned(), m.queues.unknown())
 	if err != nil {
-		n.metrics.depth.last.Store(nil)
+		m.depth.last.Store(nil)
 		return samplePause, err
 	}
-	n.metrics.depth.last.Store(&d)
+	m.queues.learn(names(&d))
+	m.depth.last.Store(sampleOf(&d, m.queues.labelsOf))
 	n.noteLate(&d)
 	broken, _, err := n.store.BrokenCursors(ctx, maxBroken)
 	if err == nil {
-		n.metrics.broken.Store(int64(broken))
+		m.broken.Store(int64(broken))
 	}
 	return samplePause, err
 }

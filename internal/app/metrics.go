@@ -17,30 +17,31 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/postgres"
 	"github.com/belfry-dev/belfry/internal/pull"
+	"github.com/belfry-dev/belfry/internal/server"
 	"github.com/belfry-dev/belfry/internal/tally"
 )
 
 // metrics of a node. It is the Observer of the engine, the store and the API. Every label has few values:
-// outcomes, ends, reasons and loops are fixed lists, and only the fullest queues have metrics of their own
-// (see depth).
+// outcomes, ends, reasons and loops are fixed lists, and only some queues have metrics of their own (see
+// labelBudget).
 //
 // docs/reference/metrics.md explains each metric; a test compares the two.
 type metrics struct {
-	registry *prometheus.Registry
-	lateness prometheus.Histogram
-	outcomes map[job.OutcomeKind]prometheus.Counter
-	ended    *prometheus.CounterVec
-	skipped  *prometheus.CounterVec
-	failed   *prometheus.CounterVec
-	requests *prometheus.CounterVec
-	failover *prometheus.CounterVec
-	findings *prometheus.CounterVec
-	answered *prometheus.HistogramVec
-	depth    depth
-	tally    *tally.Tally             // for the statistics of minutes
-	bound    *clock.Bound             // that the tally follows
-	broken   atomic.Int64             // broken cursors, as of the last sample
-	started  func(late time.Duration) // may be nil
+	registry    *prometheus.Registry
+	queues      *queueMetrics
+	outcomes    map[job.OutcomeKind]prometheus.Counter
+	skipped     *prometheus.CounterVec
+	failed      *prometheus.CounterVec
+	requests    *prometheus.CounterVec
+	failover    *prometheus.CounterVec
+	findings    *prometheus.CounterVec
+	answered    *prometheus.HistogramVec
+	depth       depth
+	certificate certificateLeft
+	tally       *tally.Tally             // for the statistics of minutes
+	bound       *clock.Bound             // that the tally follows
+	broken      atomic.Int64             // broken cursors, as of the last sample
+	started     func(late time.Duration) // may be nil
 }
 
 var (
@@ -54,6 +55,11 @@ var (
 	}
 )
 
+// skipReasons are why due times of a schedule are skipped.
+var skipReasons = []job.Reason{
+	job.ReasonMissed, job.ReasonMissedWindow, job.ReasonMissedMax, job.ReasonGap, job.ReasonCalendar,
+}
+
 func newMetrics(c Config) *metrics {
 	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
@@ -61,13 +67,8 @@ func newMetrics(c Config) *metrics {
 	bound := &clock.Bound{}
 	m := &metrics{
 		registry: prometheus.NewRegistry(), started: c.Started, bound: bound, tally: tally.New(bound.Now),
-		lateness: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "belfry_schedule_lag_seconds", Help: "Delay between run_at and the start of an attempt.",
-			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300},
-		}),
+		queues:   newQueueMetrics(),
 		outcomes: map[job.OutcomeKind]prometheus.Counter{},
-		ended: counters("belfry_runs_ended_total",
-			"Runs that this node moved to history, by end and reason.", "ended", "reason"),
 		skipped: counters("belfry_due_times_skipped_total",
 			"Due times for which this node planned no run, by reason.", "reason"),
 		failed: counters("belfry_loop_failures_total", "Failed rounds of a loop. Each is retried.", "loop"),
@@ -98,8 +99,12 @@ func newMetrics(c Config) *metrics {
 	for _, kind := range []auditor.Kind{auditor.Missing, auditor.Phantom, auditor.Early, auditor.Duplicate} {
 		m.findings.WithLabelValues(string(kind))
 	}
-	m.registry.MustRegister(m.lateness, outcomes, m.ended, m.skipped, m.failed, m.requests, m.failover, m.findings,
-		m.answered, &m.depth, info,
+	for _, why := range skipReasons {
+		m.skipped.WithLabelValues(string(why))
+	}
+	m.registry.MustRegister(m.queues.collectors()...)
+	m.registry.MustRegister(outcomes, m.skipped, m.failed, m.requests, m.failover, m.findings,
+		m.answered, &m.depth, &m.certificate, info,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -107,14 +112,19 @@ func newMetrics(c Config) *metrics {
 // Started is called by the engine for each attempt.
 func (m *metrics) Started(queue int32, late time.Duration) {
 	m.tally.Started(queue, late)
-	m.lateness.Observe(late.Seconds())
+	m.queues.started(queue, late)
 	if m.started != nil {
 		m.started(late)
 	}
 }
 
 // Ended is called by the engine for each attempt.
-func (m *metrics) Ended(o job.Outcome) { m.outcomes[o.Kind].Inc() }
+func (m *metrics) Ended(queue int32, o job.Outcome, took time.Duration) {
+	m.outcomes[o.Kind].Inc()
+	if o.Kind != job.Deferred { // its target was busy: it did not start
+		m.queues.attempted(queue, took)
+	}
+}
 
 // Failed is called by the engine for each round of a loop that failed.
 func (m *metrics) Failed(loop string) { m.failed.WithLabelValues(loop).Inc() }
@@ -125,7 +135,7 @@ func (m *metrics) Found(kind auditor.Kind) { m.findings.WithLabelValues(string(k
 // Entered is called by the store when runs have entered history.
 func (m *metrics) Entered(queue int32, how job.Ended, why job.Reason, runs int64) {
 	m.tally.Entered(queue, how, why, runs)
-	m.ended.WithLabelValues(endNames[how], string(why)).Add(float64(runs))
+	m.queues.entered(queue, endedAs{how, why}, runs)
 }
 
 // Skipped is called by the store when due times were skipped for all jobs of a cursor.
@@ -134,11 +144,14 @@ func (m *metrics) Skipped(namespace uuid.UUID, why job.Reason, dueTimes int64) {
 	m.skipped.WithLabelValues(string(why)).Add(float64(dueTimes))
 }
 
+// noOperation is the label of requests that reached no operation.
+const noOperation = "none"
+
 // Answered is called by the API for each request. The operation is one of a fixed list, and the status is
 // reduced to its class, so that the labels have few values.
 func (m *metrics) Answered(operation string, status int, took time.Duration) {
 	if operation == "" {
-		operation = "none"
+		operation = noOperation
 	}
 	m.requests.WithLabelValues(operation, strconv.Itoa(status/100)+"xx").Inc()
 	m.answered.WithLabelValues(operation).Observe(took.Seconds())
@@ -170,6 +183,9 @@ func (m *metrics) watch(n *node) {
 }
 
 func (m *metrics) watchEngine(e *engine.Engine) {
+	for _, name := range e.LoopNames() {
+		m.failed.WithLabelValues(name)
+	}
 	count := func(name, help string, value func(engine.Counts) int64) {
 		m.counter(name, help, func() float64 { return float64(value(e.Counts())) })
 	}
@@ -191,6 +207,8 @@ func (m *metrics) watchEngine(e *engine.Engine) {
 		func(c engine.Counts) int64 { return c.Audited })
 	m.gauge("belfry_audit_last_sample_timestamp_seconds", "When the audit of this node last judged a sample; 0: never.",
 		func() float64 { return e.Counts().AuditedAt })
+	count("belfry_runs_caught_up_total", "Missed runs that start late, because no node served their partition.",
+		func(c engine.Counts) int64 { return c.CaughtUp })
 	m.gauge("belfry_runs_planned", "Planned runs that this node keeps in memory until they are due.",
 		func() float64 { return float64(e.Counts().Wheel) })
 	m.gauge("belfry_slots", "Maximum number of attempts that this node runs at the same time.",
@@ -199,6 +217,9 @@ func (m *metrics) watchEngine(e *engine.Engine) {
 }
 
 func (m *metrics) watchWorkers(p *pull.Puller) {
+	for _, name := range pull.LoopNames() {
+		m.failed.WithLabelValues(name)
+	}
 	count := func(name, help string, value func(pull.Counts) int64) {
 		m.counter(name, help, func() float64 { return float64(value(p.Counts())) })
 	}
@@ -214,6 +235,15 @@ func (m *metrics) watchWorkers(p *pull.Puller) {
 		func(c pull.Counts) int64 { return c.Stale })
 	m.gauge("belfry_workers_waiting", "Long polls of workers that wait on this node.",
 		func() float64 { return float64(p.Counts().Waiting) })
+}
+
+// watchAPI registers the errors of all operations: an increase is seen from the first one on.
+func (m *metrics) watchAPI(api *server.Server) *server.Server {
+	m.requests.WithLabelValues(noOperation, "5xx")
+	for _, operation := range api.Operations() {
+		m.requests.WithLabelValues(operation, "5xx")
+	}
+	return api
 }
 
 func (m *metrics) watchDatabase(db *postgres.DB) {

@@ -16,7 +16,6 @@ import (
 	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/clock/clocktest"
 	"github.com/belfry-dev/belfry/internal/pgtest"
-	"github.com/belfry-dev/belfry/internal/postgres"
 )
 
 // serving is Serve, running.
@@ -197,18 +196,6 @@ func TestReadinessIsKept(t *testing.T) {
 	cancel()
 	h.watch(ctx, b.node, 1)
 	require.Contains(t, h.ready(t.Context()).Problems, "stop")
-}
-
-func TestQueuesAreBounded(t *testing.T) {
-	t.Parallel()
-	queues := make([]postgres.QueueDepth, maxQueues+3)
-	for i := range queues {
-		queues[i].Due = 2
-	}
-	got := fullest(queues)
-	require.Len(t, got, maxQueues+1)
-	require.Equal(t, postgres.QueueDepth{Namespace: otherQueues, Queue: otherQueues, Due: 6}, got[maxQueues])
-	require.Len(t, fullest(queues[:maxQueues]), maxQueues)
 }
 
 func withUser(t *testing.T, database, user string) string {

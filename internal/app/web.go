@@ -51,6 +51,7 @@ func listen(ctx context.Context, c Config, log *slog.Logger, m *metrics, h *heal
 		if err != nil {
 			return nil, err
 		}
+		m.certificate.of.Store(cert)
 		secret = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: cert.get}
 	}
 	if w.address, err = w.serve(ctx, c.Listen, public, log, secret); err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
@@ -30,12 +31,12 @@ func (e *Engine) deliverClaimed(ctx context.Context, timer *time.Timer, a job.At
 		e.inFlight.remove(&a)
 		return
 	}
-	late := -e.Bound.Until(a.RunAt)
+	late, began := -e.Bound.Until(a.RunAt), clock.Elapsed()
 	o := e.deliverOne(ctx, &a)
 	if o.Kind != job.Deferred { // a deferred attempt did not start: its target was busy
 		e.Observe.Started(a.Queue, late)
 	}
-	e.Observe.Ended(o)
+	e.Observe.Ended(a.Queue, o, clock.Elapsed()-began)
 	e.inFlight.setCancel(&a, nil)
 	// Blocks while the completers are behind, which keeps the slot occupied.
 	e.completed <- a.Completion(o)

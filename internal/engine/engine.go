@@ -33,17 +33,18 @@ type Member interface {
 // Observer receives events for metrics.
 type Observer interface {
 	Started(queue int32, late time.Duration)
-	Ended(o job.Outcome)
+	// Ended is called with the time from the start of an attempt to its outcome.
+	Ended(queue int32, o job.Outcome, took time.Duration)
 	Failed(loop string)      // a round of a loop failed and will be retried
 	Found(kind auditor.Kind) // the audit found something new
 }
 
 type noObserver struct{}
 
-func (noObserver) Started(int32, time.Duration) {}
-func (noObserver) Ended(job.Outcome)            {}
-func (noObserver) Failed(string)                {}
-func (noObserver) Found(auditor.Kind)           {}
+func (noObserver) Started(int32, time.Duration)            {}
+func (noObserver) Ended(int32, job.Outcome, time.Duration) {}
+func (noObserver) Failed(string)                           {}
+func (noObserver) Found(auditor.Kind)                      {}
 
 // Options of an Engine. Zero values mean the defaults.
 type Options struct {
@@ -97,6 +98,7 @@ type Engine struct {
 	failedOver atomic.Pointer[job.Failover] // attempts may be leased to this node that it has forgotten; nil: none
 
 	loads        loads
+	outage       outage
 	woken        woken
 	overduePart  int // only the loop "overdue" uses it
 	queuesKnown  atomic.Bool
@@ -170,6 +172,7 @@ func (e *Engine) Run(ctx context.Context, drain time.Duration) error {
 	timer := time.AfterFunc(drain, stop)
 	defer timer.Stop()
 	intake.Wait()
+	e.reportOutage(0)
 	close(e.undecided)
 	admit.Wait()
 	close(e.claimed)
@@ -204,6 +207,15 @@ const (
 	roundLimit     = 65 * time.Second // one round of a loop
 	statementLimit = 15 * time.Second // a statement on a bounded number of runs, by key
 )
+
+// LoopNames returns the names of all loops whose failures are observed.
+func (e *Engine) LoopNames() []string {
+	names := []string{"complete"}
+	for _, l := range e.loops() {
+		names = append(names, l.Name)
+	}
+	return names
+}
 
 // loops returns the loops that bring work in. They end first when the node stops.
 func (e *Engine) loops() loop.Group {

@@ -30,6 +30,7 @@ const (
 // planOnce plans what is due within the look-ahead. While MaxUpcoming runs wait in the wheel it leaves out what is late:
 // more runs would only cost memory, and start no earlier.
 func (e *Engine) planOnce(ctx context.Context) (time.Duration, error) {
+	e.reportOutage(outagePause)
 	owned := e.Member.Owned()
 	if len(owned) == 0 {
 		return planPause, nil
@@ -65,6 +66,7 @@ func (e *Engine) planOnce(ctx context.Context) (time.Duration, error) {
 		}
 		e.wheel.Add(planned.Runs)
 		e.stats.planned.Add(int64(len(planned.Runs)))
+		e.noteOutage(planned.Missed)
 		more = more || planned.More
 	}
 	if more { // in a round of its own: a backlog of some partitions must not delay the others

@@ -17,6 +17,7 @@ type watcher struct {
 	mu   sync.Mutex
 	late []time.Duration
 	ends []job.OutcomeKind
+	took []time.Duration
 }
 
 func (w *watcher) Started(_ int32, late time.Duration) {
@@ -25,10 +26,10 @@ func (w *watcher) Started(_ int32, late time.Duration) {
 	w.late = append(w.late, late)
 }
 
-func (w *watcher) Ended(o job.Outcome) {
+func (w *watcher) Ended(_ int32, o job.Outcome, took time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.ends = append(w.ends, o.Kind)
+	w.ends, w.took = append(w.ends, o.Kind), append(w.took, took)
 }
 
 func (*watcher) Failed(string) {}
@@ -58,4 +59,6 @@ func TestDeferredIsNotStarted(t *testing.T) {
 	require.Equal(t, []job.OutcomeKind{job.Deferred, job.Deferred, job.Succeeded}, w.ends)
 	require.Len(t, w.late, 1)
 	require.LessOrEqual(t, w.late[0], late)
+	require.GreaterOrEqual(t, w.took[2], 200*time.Millisecond)
+	require.Less(t, w.took[0], w.took[2])
 }

@@ -4,7 +4,7 @@ import "sync/atomic"
 
 // Stats counts what an engine has done.
 type Stats struct {
-	planned, claimed, completed, succeeded, retried, rescued, fenced, reconciled, misplaced atomic.Int64
+	planned, claimed, completed, succeeded, retried, rescued, fenced, reconciled, misplaced, caughtUp atomic.Int64
 
 	audited   atomic.Int64
 	auditedAt atomic.Int64 // Unix milliseconds of the database; 0: never
@@ -12,7 +12,7 @@ type Stats struct {
 
 // Counts is a snapshot of Stats and of the current state.
 type Counts struct {
-	Planned, Claimed, Completed, Succeeded, Retried, Rescued, Fenced, Reconciled, Misplaced int64
+	Planned, Claimed, Completed, Succeeded, Retried, Rescued, Fenced, Reconciled, Misplaced, CaughtUp int64
 
 	Audited   int64   // occurrences that the audit judged
 	AuditedAt float64 // Unix time of the last sample; 0: none yet
@@ -28,7 +28,7 @@ func (e *Engine) Counts() Counts {
 		Planned: s.planned.Load(), Claimed: s.claimed.Load(),
 		Completed: s.completed.Load(), Succeeded: s.succeeded.Load(), Retried: s.retried.Load(),
 		Rescued: s.rescued.Load(), Fenced: s.fenced.Load(), Reconciled: s.reconciled.Load(),
-		Misplaced: s.misplaced.Load(),
+		Misplaced: s.misplaced.Load(), CaughtUp: s.caughtUp.Load(),
 		Audited:   s.audited.Load(),
 		AuditedAt: float64(s.auditedAt.Load()) / 1000,
 		Wheel:     e.wheel.Len(), Free: e.slots.left(),

@@ -92,10 +92,7 @@ func (e *Engine) load(ctx context.Context, partitions []int16) (more bool, err e
 	if err != nil {
 		return false, err
 	}
-	if c.Runs+c.Skipped > 0 {
-		e.Log.Warn("no node served some partitions: missed runs caught up or skipped", "caught_up", c.Runs,
-			"skipped", c.Skipped)
-	}
+	e.noteOutage(c.Outage)
 	if len(c.Left) > 0 {
 		e.loads.add(c.Left, e.Bound.Now())
 		partitions = slices.DeleteFunc(slices.Clone(partitions), func(p int16) bool { return slices.Contains(c.Left, p) })

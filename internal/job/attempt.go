@@ -86,6 +86,7 @@ type Planned struct {
 	Skipped int64
 	More    bool    // there was more to plan than one transaction takes
 	Broken  []error // cursors that could not be planned, and why
+	Missed  Outage  // what of it was missed
 }
 
 // Ownership says which session owns a partition. Owner is uuid.Nil if none does.
@@ -128,8 +129,8 @@ type CatchUpParams struct {
 
 // CatchUpResult is what CatchUp did with planned runs that were missed.
 type CatchUpResult struct {
-	Runs, Skipped int64   // runs that start now, and that do not run
-	Left          []int16 // partitions that have more of them
+	Outage         // what was decided
+	Left   []int16 // partitions that have more of them
 }
 
 // Session is a live process.

@@ -85,6 +85,12 @@ const (
 	GoneLost      GoneReason = "lost"      // another attempt replaced it, or the run does not exist any more
 )
 
+// Reported is the outcome of a report about an attempt.
+type Reported struct {
+	Rejected GoneReason    // empty: it was accepted
+	Took     time.Duration // how long the attempt took; 0 if the report was rejected
+}
+
 // Explain describes a reason, and what the worker should do.
 func (r GoneReason) Explain() string {
 	switch r {

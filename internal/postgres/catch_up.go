@@ -305,6 +305,14 @@ func (r *missedRows) add(m *missedJob, due time.Time) {
 	r.job = append(r.job, pgtype.UUID{Bytes: m.id, Valid: true})
 }
 
+// outage sums up what was decided about the rows.
+func (r *missedRows) outage(runs, skipped int64) job.Outage {
+	return job.Outage{
+		Runs: runs, Skipped: skipped,
+		From: slices.MinFunc(r.dueAt, time.Time.Compare), To: slices.MaxFunc(r.dueAt, time.Time.Compare),
+	}
+}
+
 const paceCursors = `
 UPDATE cursor SET paced_to = ($3::timestamptz[])[array_position($2::bigint[], id)]
 WHERE ctid = ANY (ARRAY(
@@ -328,14 +336,14 @@ func (c *catchUp) write(ctx context.Context, until time.Time) error {
 		if err != nil {
 			return err
 		}
-		c.out.Skipped += tag.RowsAffected()
+		c.out.Add(r.outage(0, tag.RowsAffected()))
 	}
 	if r := &c.starts; len(r.job) > 0 {
 		tag, err := c.tx.Exec(ctx, catchUpStart, r.partition, r.job, r.dueAt, r.runAt, until)
 		if err != nil {
 			return err
 		}
-		c.out.Runs += tag.RowsAffected()
+		c.out.Add(r.outage(tag.RowsAffected(), 0))
 	}
 	if p := &c.paced; len(p.cursor) > 0 {
 		if _, err := c.tx.Exec(ctx, paceCursors, p.partition, p.cursor, p.to); err != nil {

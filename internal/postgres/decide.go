@@ -47,9 +47,14 @@ func (e *Engine) CompleteDecided(
 type decided struct {
 	retries []job.Run
 	fenced  int
-	found   []job.Completion // those that were not fenced
+	found   []foundAttempt // those that were not fenced
 	pauses  []pause
 	batch   pgx.Batch
+}
+
+type foundAttempt struct {
+	job.Completion
+	took time.Duration
 }
 
 func (e *Engine) completeDecided(ctx context.Context, done []job.Completion) (d *decided, err error) {
@@ -70,8 +75,9 @@ func (e *Engine) completeDecided(ctx context.Context, done []job.Completion) (d 
 		var policy *string
 		var namespace *uuid.UUID
 		var in job.DecideInput
+		var began time.Time
 		_, err = pgx.ForEachRow(rows, []any{
-			&n, &in.Run.Attempt, &in.Run.FreeAttempts, &in.Run.Origin, &queue, &policy, &namespace, &in.Now,
+			&n, &in.Run.Attempt, &in.Run.FreeAttempts, &in.Run.Origin, &queue, &policy, &namespace, &in.Now, &began,
 		}, func() error {
 			c := done[n-1]
 			in.Run.Key, in.Outcome, in.Policy = c.Key, c.Outcome, readPolicy(policy)
@@ -82,7 +88,7 @@ func (e *Engine) completeDecided(ctx context.Context, done []job.Completion) (d 
 				}
 			}
 			d.fenced--
-			d.found = append(d.found, c)
+			d.found = append(d.found, foundAttempt{c, max(0, in.Now.Sub(began))})
 			decision := job.Decide(in)
 			if in.Outcome.NeedsKind != "" {
 				d.batch.Queue(needKind, c.Key.Partition, in.Outcome.NeedsKind)

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -29,63 +28,6 @@ func (a *Admin) SchemaVersion(ctx context.Context) (version int64, err error) {
 		return 0, fmt.Errorf("read the schema version: %w", err)
 	}
 	return version, nil
-}
-
-// Depth is how many live runs and dead letters some partitions have.
-type Depth struct {
-	Queues      []QueueDepth
-	DeadLetters int64
-	Sessions    int64 // nodes that are alive in the whole cluster
-}
-
-// QueueDepth is how many live runs of a queue there are, by state.
-type QueueDepth struct {
-	Namespace, Queue                 string
-	ID                               int32
-	Scheduled, Due, Running, Waiting int64
-	Late                             int64 // of those that are due, for more than job.LateAfter
-}
-
-const (
-	depthLimit = 100_000 // the maximum number of rows to count
-	depthTime  = 2 * time.Second
-)
-
-const queueDepth = `
-SELECT coalesce(n.name, q.namespace_id::text, ''), coalesce(q.name, ''), coalesce(q.id, 0),
-       count(*) FILTER (WHERE r.state = 0 /* pending */ AND r.run_at > now()),
-       count(*) FILTER (WHERE r.state = 0 /* pending */ AND r.run_at <= now()),
-       count(*) FILTER (WHERE r.state = 1 /* running */),
-       count(*) FILTER (WHERE r.state = 2 /* waiting */),
-       count(*) FILTER (WHERE r.state = 0 /* pending */ AND r.run_at <= now() - $3::interval)
-FROM (SELECT queue_id, state, run_at FROM run WHERE partition = ANY ($1) LIMIT $2) r
-LEFT JOIN queue q ON q.id = r.queue_id
-LEFT JOIN namespace n ON n.id = q.namespace_id
-GROUP BY 1, 2, 3
-ORDER BY count(*) DESC`
-
-const otherDepth = `
-SELECT (SELECT count(*) FROM (SELECT FROM dead_letter WHERE partition = ANY ($1) LIMIT $2) d),
-       (SELECT count(*) FROM session WHERE expires_at > now() AND queue_id IS NULL)`
-
-// Depth counts live runs and dead letters of partitions. It reads many rows, up to a maximum number and time. Call it
-// from time to time, not for each scrape.
-func (e *Engine) Depth(ctx context.Context, partitions []int16) (d Depth, err error) {
-	ctx, cancel := context.WithTimeout(ctx, depthTime)
-	defer cancel()
-	var batch pgx.Batch // one round trip, one transaction
-	// The server cancels the statement first: if this side does, it has to close the connection.
-	batch.Queue(`SELECT set_config('statement_timeout', '1s', true)`)
-	batch.Queue(queueDepth, partitions, depthLimit, job.LateAfter).Query(func(rows pgx.Rows) error {
-		d.Queues, err = pgx.CollectRows(rows, pgx.RowToStructByPos[QueueDepth])
-		return err
-	})
-	batch.Queue(otherDepth, partitions, depthLimit).
-		QueryRow(func(row pgx.Row) error { return row.Scan(&d.DeadLetters, &d.Sessions) })
-	if err := e.db.SendBatch(ctx, &batch).Close(); err != nil {
-		return Depth{}, fmt.Errorf("count live runs: %w", err)
-	}
-	return d, nil
 }
 
 // Lost reports whether the connection broke while a statement or transaction was under way, or the outcome is unknown

@@ -168,13 +168,18 @@ func TestAWorkersSuccessThatWasOvertakenIsTaken(t *testing.T) {
 	}
 	stale := done[0]
 	stale.Session = uuid.New()
-	var why []job.GoneReason
+	b.exec(`UPDATE run SET claimed_at = claimed_at - interval '1 h', run_at = run_at - interval '1 h'`)
+	var out []job.Reported
 	b.overtaken(func() (err error) {
-		why, err = b.store.CompletePulled(t.Context(), append(done, stale))
+		out, err = b.store.CompletePulled(t.Context(), append(done, stale))
 		return err
 	})
-	require.Equal(t, []job.GoneReason{"", "", ""}, why[:3])
-	require.NotEmpty(t, why[3])
+	for _, r := range out[:3] {
+		require.Empty(t, r.Rejected)
+		require.Greater(t, r.Took, time.Hour)
+	}
+	require.NotEmpty(t, out[3].Rejected)
+	require.Zero(t, out[3].Took)
 	require.Zero(t, b.running())
 	require.Equal(t, 3, b.count(`run_history WHERE ended = 1`))
 }

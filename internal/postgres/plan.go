@@ -349,6 +349,9 @@ func collectPlanned(rows pgx.Rows, out *job.Planned, counted map[jobKey]int32) e
 		if counted != nil {
 			counted[jobKey{run.Partition, run.Job}]++
 		}
+		if run.Origin == job.FromMissed {
+			out.Missed.Add(job.Outage{Runs: 1, From: run.DueAt, To: run.DueAt})
+		}
 		if !pulled {
 			out.Runs = append(out.Runs, run)
 		}

@@ -17,8 +17,11 @@ FROM unnest($1::smallint[], $2::bigint[]) WITH ORDINALITY AS k (partition, id, n
 // countSkipped reports the due times that are skipped.
 func (b *planBatch) countSkipped(tx pgx.Tx, batch *pgx.Batch, out *job.Planned) {
 	k := &b.skipped
-	for _, n := range k.count {
+	for i, n := range k.count {
 		out.Skipped += n
+		if job.Reason(k.reason[i]).Missed() {
+			out.Missed.Add(job.Outage{Skipped: n, From: k.from[i], To: k.to[i]})
+		}
 	}
 	batch.Queue(skippedBy, k.partition, k.cursor).Query(func(rows pgx.Rows) error {
 		var i int64

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -13,8 +14,9 @@ import (
 )
 
 var (
-	completePulled = completeSucceeded + ` RETURNING job_id, due_at, seq, attempt, session_id`
-	rescueWorkers  = statement("rescue_workers")
+	completePulled = completeSucceeded + ` RETURNING job_id, due_at, seq, attempt, session_id,
+    extract(epoch FROM ended_at - greatest(started_at, run_at))::float8`
+	rescueWorkers = statement("rescue_workers")
 )
 
 // report identifies the report of a worker about an attempt.
@@ -26,16 +28,19 @@ type report struct {
 
 func reportOf(c job.Completion) report { return report{c.Key.RunKey(), c.Attempt, c.Session} }
 
-// CompletePulled writes the outcomes that workers report. Each names its session. For each it returns why it was
-// refused, in their order; empty: it was accepted. A report that occurs twice in one call counts once.
-func (e *Engine) CompletePulled(ctx context.Context, done []job.Completion) (why []job.GoneReason, err error) {
-	taken := make(map[report]bool, len(done))
+// accepted is how long the attempts of reports took. nil: the report is not accepted so far.
+type accepted map[report]*time.Duration
+
+// CompletePulled writes the outcomes that workers report. Each names its session. For each it returns whether it was
+// accepted, in their order. A report that occurs twice in one call counts once.
+func (e *Engine) CompletePulled(ctx context.Context, done []job.Completion) (out []job.Reported, err error) {
+	taken := make(accepted, len(done))
 	var succeeded, others []job.Completion
 	for _, c := range done {
 		if _, twice := taken[reportOf(c)]; twice {
 			continue
 		}
-		taken[reportOf(c)] = false
+		taken[reportOf(c)] = nil
 		if c.Outcome.Kind == job.Succeeded && c.Outcome.Result == "" {
 			succeeded = append(succeeded, c)
 		} else {
@@ -48,29 +53,31 @@ func (e *Engine) CompletePulled(ctx context.Context, done []job.Completion) (why
 	// What is left over is not always stale: the statement does not see rows that were updated meanwhile, for example
 	// by the progress of a heartbeat.
 	for _, c := range succeeded {
-		if !taken[reportOf(c)] {
+		if taken[reportOf(c)] == nil {
 			others = append(others, c)
 		}
 	}
 	if err := e.decidePulled(ctx, others, taken); err != nil {
 		return nil, err
 	}
-	why = make([]job.GoneReason, len(done))
+	out = make([]job.Reported, len(done))
 	var stale []job.Completion
 	var at []int
 	for i, c := range done {
-		if !taken[reportOf(c)] {
+		if took := taken[reportOf(c)]; took != nil {
+			out[i].Took = *took
+		} else {
 			stale, at = append(stale, c), append(at, i)
 		}
 	}
 	reasons, err := e.goneReasons(ctx, stale)
 	for i, r := range reasons {
-		why[at[i]] = r
+		out[at[i]].Rejected = r
 	}
-	return why, err
+	return out, err
 }
 
-func (e *Engine) completePulled(ctx context.Context, done []job.Completion, taken map[report]bool) error {
+func (e *Engine) completePulled(ctx context.Context, done []job.Completion, taken accepted) error {
 	if len(done) == 0 {
 		return nil
 	}
@@ -84,12 +91,14 @@ func (e *Engine) completePulled(ctx context.Context, done []job.Completion, take
 			var r report
 			var key job.Key
 			var session pgtype.UUID
+			var seconds float64
 			_, err := pgx.ForEachRow(
 				rows,
-				[]any{raw(&key.Job), &key.DueAt, &key.Seq, &r.attempt, &session},
+				[]any{raw(&key.Job), &key.DueAt, &key.Seq, &r.attempt, &session, &seconds},
 				func() error {
 					r.run, r.session = key.RunKey(), session.Bytes
-					taken[r] = true
+					took := time.Duration(seconds * float64(time.Second))
+					taken[r] = &took
 					ended++
 					return nil
 				},
@@ -103,7 +112,7 @@ func (e *Engine) completePulled(ctx context.Context, done []job.Completion, take
 	return nil
 }
 
-func (e *Engine) decidePulled(ctx context.Context, done []job.Completion, taken map[report]bool) error {
+func (e *Engine) decidePulled(ctx context.Context, done []job.Completion, taken accepted) error {
 	for len(done) > 0 {
 		part := done[:min(len(done), maxDecided)]
 		done = done[len(part):]
@@ -111,8 +120,8 @@ func (e *Engine) decidePulled(ctx context.Context, done []job.Completion, taken 
 		if err != nil {
 			return err
 		}
-		for _, c := range d.found {
-			taken[reportOf(c)] = true
+		for i := range d.found {
+			taken[reportOf(d.found[i].Completion)] = &d.found[i].took
 		}
 	}
 	return nil

@@ -94,9 +94,9 @@ func (b *bulk) pullSteps() []*hot {
 					Outcome: job.Outcome{Kind: job.Succeeded},
 				})
 			}
-			why, err := b.store.CompletePulled(ctx, done)
+			reported, err := b.store.CompletePulled(ctx, done)
 			require.NoError(t, err)
-			require.Empty(t, why[0])
+			require.Empty(t, reported[0].Rejected)
 		}, ways: []string{
 			"permit by address", "permit by limit_kind limit_id number", "run by address",
 			"run by partition job_id due_at seq",

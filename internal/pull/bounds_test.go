@@ -72,7 +72,7 @@ type gatedStore struct {
 	gate  chan struct{}
 }
 
-func (s *gatedStore) CompletePulled(ctx context.Context, done []job.Completion) ([]job.GoneReason, error) {
+func (s *gatedStore) CompletePulled(ctx context.Context, done []job.Completion) ([]job.Reported, error) {
 	s.begun <- struct{}{}
 	<-s.gate
 	return s.Store.CompletePulled(ctx, done)

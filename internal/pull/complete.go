@@ -31,9 +31,9 @@ type reports struct {
 // report is the outcomes of one request, and the reply to it.
 type report struct {
 	completions []job.Completion
-	rejected    []job.GoneReason // of each completion; empty: it was accepted
+	results     []job.Reported // of each completion
 	err         error
-	written     chan struct{} // closed when rejected or err is set
+	written     chan struct{} // closed when results or err is set
 }
 
 // Complete writes the outcomes that a worker reports. For each it returns why it was rejected, or "" if it was
@@ -62,22 +62,27 @@ func (p *Puller) Complete(ctx context.Context, at job.SessionPath, done []job.Co
 		p.reports.drop(r) // a worker that gets no reply sends its report again
 		return nil, ctx.Err()
 	}
-	if r.err == nil {
-		p.reported(w.Queue, r)
+	if r.err != nil {
+		return nil, r.err
 	}
-	return r.rejected, r.err
+	p.reported(w.Queue, r)
+	rejected := make([]job.GoneReason, len(r.results))
+	for i := range r.results {
+		rejected[i] = r.results[i].Rejected
+	}
+	return rejected, nil
 }
 
 // reported counts outcomes that were written, and retries runs that waited for runs that have ended.
 func (p *Puller) reported(queue int32, r *report) {
 	ended := map[uuid.UUID]bool{}
 	for i, c := range r.completions {
-		if r.rejected[i] != "" {
+		if r.results[i].Rejected != "" {
 			p.counters.stale.Add(1)
 			continue
 		}
 		p.counters.reported.Add(1)
-		p.Observe.Ended(c.Outcome)
+		p.Observe.Ended(queue, c.Outcome, r.results[i].Took)
 		ended[c.Key.Job] = true
 	}
 	p.runsEnded(queue, ended)
@@ -121,10 +126,10 @@ func (p *Puller) writeReports(ctx context.Context) (time.Duration, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, reportLimit)
 	defer cancel()
-	rejected, err := p.Store.CompletePulled(ctx, all)
+	results, err := p.Store.CompletePulled(ctx, all)
 	for _, r := range batch {
 		if r.err = err; err == nil {
-			r.rejected, rejected = rejected[:len(r.completions)], rejected[len(r.completions):]
+			r.results, results = results[:len(r.completions)], results[len(r.completions):]
 		}
 		close(r.written)
 	}

@@ -66,7 +66,7 @@ func (s *lossyStore) ResolveClaim(ctx context.Context, session uuid.UUID, keys [
 	return s.Store.ResolveClaim(ctx, session, keys)
 }
 
-func (s *lossyStore) CompletePulled(ctx context.Context, done []job.Completion) ([]job.GoneReason, error) {
+func (s *lossyStore) CompletePulled(ctx context.Context, done []job.Completion) ([]job.Reported, error) {
 	if n := s.completes.Add(-1); n >= 0 {
 		if s.onComplete != nil {
 			s.onComplete(n)

@@ -22,21 +22,21 @@ type Store interface {
 		ctx context.Context, queue int32, session uuid.UUID, due job.Due,
 	) (claimed *job.Claimed, done bool, err error)
 	ResolveClaim(ctx context.Context, session uuid.UUID, keys []job.Key) ([]job.Attempt, error)
-	CompletePulled(ctx context.Context, done []job.Completion) ([]job.GoneReason, error)
+	CompletePulled(ctx context.Context, done []job.Completion) ([]job.Reported, error)
 }
 
 // Observer receives events for metrics.
 type Observer interface {
 	Started(queue int32, late time.Duration)
-	Ended(o job.Outcome)
+	Ended(queue int32, o job.Outcome, took time.Duration)
 	Failed(loop string) // a round of a loop
 }
 
 type noObserver struct{}
 
-func (noObserver) Started(int32, time.Duration) {}
-func (noObserver) Ended(job.Outcome)            {}
-func (noObserver) Failed(string)                {}
+func (noObserver) Started(int32, time.Duration)            {}
+func (noObserver) Ended(int32, job.Outcome, time.Duration) {}
+func (noObserver) Failed(string)                           {}
 
 // Options of a Puller. Log and Observe may be nil.
 type Options struct {

@@ -6,6 +6,9 @@ type counters struct {
 	scans, claims, claimed, reported, stale atomic.Int64
 }
 
+// LoopNames returns the names of all loops whose failures are observed.
+func LoopNames() []string { return []string{"worker_claim", "worker_scan", "worker_return"} }
+
 // Counts is what a Puller has done so far, and what it has now.
 type Counts struct {
 	Scans    int64 // statements that looked for due runs

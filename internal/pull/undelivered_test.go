@@ -34,13 +34,13 @@ func (s *shakyStore) ResolveClaim(
 	return out, nil
 }
 
-func (s *shakyStore) CompletePulled(_ context.Context, done []job.Completion) ([]job.GoneReason, error) {
+func (s *shakyStore) CompletePulled(_ context.Context, done []job.Completion) ([]job.Reported, error) {
 	for _, c := range done {
 		if c.Attempt == 7 {
 			s.completed[c.Session]++
 		}
 	}
-	return make([]job.GoneReason, len(done)), nil
+	return make([]job.Reported, len(done)), nil
 }
 
 // unresolvedClaims returns one unresolved claim for each of n sessions.

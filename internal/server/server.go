@@ -155,6 +155,9 @@ func (s *Server) registerSessions() {
 // Routes lists every route as a pattern of http.ServeMux.
 func (s *Server) Routes() []string { return s.api.Routes() }
 
+// Operations returns the ids of all operations.
+func (s *Server) Operations() []string { return s.api.Operations() }
+
 // OpenAPI returns the description of the API as YAML.
 func (s *Server) OpenAPI() ([]byte, error) { return s.api.OpenAPI() }
 

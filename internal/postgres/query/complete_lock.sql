@@ -5,7 +5,8 @@ WITH k AS MATERIALIZED (
            unnest($4::smallint[]) AS seq, unnest($5::smallint[]) AS attempt, unnest($6::uuid[]) AS session_id,
            generate_subscripts($1::smallint[], 1) AS n
 )
-SELECT k.n, r.attempt, coalesce(r.free_attempts, 0), r.origin, r.queue_id, j.policy, j.namespace_id, now()
+SELECT k.n, r.attempt, coalesce(r.free_attempts, 0), r.origin, r.queue_id, j.policy, j.namespace_id, now(),
+       greatest(r.claimed_at, r.run_at)
 FROM k, LATERAL (
     SELECT * FROM run
     WHERE partition = k.partition AND job_id = k.job_id AND due_at = k.due_at AND seq = k.seq

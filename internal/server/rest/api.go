@@ -45,6 +45,7 @@ type API struct {
 	huma        huma.API
 	mux         *http.ServeMux
 	routes      []string
+	operations  []string
 	largestBody int64 // of all operations
 
 	keys     keyCache
@@ -129,6 +130,9 @@ func (a *API) config() huma.Config {
 // Routes lists every route as a pattern of http.ServeMux, so that a test can check that each route
 // that needs a key asks for one.
 func (a *API) Routes() []string { return a.routes }
+
+// Operations returns the ids of all operations.
+func (a *API) Operations() []string { return a.operations }
 
 // OpenAPI returns the description of the API as YAML.
 func (a *API) OpenAPI() ([]byte, error) { return a.huma.OpenAPI().YAML() }

@@ -90,6 +90,7 @@ func roleOf(o *huma.Operation) access.Role { return cmp.Or(operationOf(o).Role, 
 
 func (a *API) forHuma(o Operation) huma.Operation {
 	method, path, _ := strings.Cut(o.Route, " ")
+	a.operations = append(a.operations, o.ID)
 	out := huma.Operation{
 		OperationID: o.ID, Method: method, Path: BasePath + path, Summary: o.Summary, Description: o.Description,
 		DefaultStatus: o.Status, MaxBodyBytes: o.MaxBody, BodyReadTimeout: o.BodyTimeout,

@@ -1,0 +1,130 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+// Depth is what some partitions have: live runs, dead letters and slots of workers, by queue.
+type Depth struct {
+	Queues      []QueueDepth
+	DeadLetters []QueueCount
+	// WorkerSlots are the slots that workers offer. Each session of a worker counts in one partition, so that the sum
+	// over all nodes is right.
+	WorkerSlots []QueueCount
+	Names       []QueueName // of the queues that were asked for
+	Sessions    int64       // nodes that are alive in the whole cluster
+	DaysAhead   int64       // days of history that exist after today
+}
+
+// QueueName is the names of a queue. They are empty if it does not exist any more.
+type QueueName struct {
+	Namespace, Queue string
+	ID               int32
+}
+
+// QueueCount is a number of something that a queue has.
+type QueueCount struct {
+	QueueName
+	Count int64
+}
+
+// QueueDepth is how many live runs of a queue there are, by state.
+type QueueDepth struct {
+	QueueName
+	Scheduled, Due, Running, Waiting int64
+	Late                             int64   // of those that are due, for more than job.LateAfter
+	Pulled                           int64   // of those that are running, by workers
+	OldestDue                        float64 // seconds since the first run was due that could start and has not
+}
+
+const (
+	depthLimit = 100_000 // the maximum number of rows to count
+	depthTime  = 2 * time.Second
+)
+
+// queueDepth counts live runs. The oldest due run is one that could start: its queue is not paused, and if its job does
+// not allow runs at the same time, none is live. The subquery in the filter is hashed, whatever the statistics say.
+const queueDepth = `
+WITH r AS MATERIALIZED (
+    SELECT queue_id, job_id, state, run_at, admit, handler FROM run WHERE partition = ANY ($1) LIMIT $2)
+SELECT coalesce(n.name, q.namespace_id::text, ''), coalesce(q.name, ''), coalesce(q.id, 0),
+       count(*) FILTER (WHERE r.state = 0 /* pending */ AND r.run_at > now()),
+       count(*) FILTER (WHERE r.state = 0 /* pending */ AND r.run_at <= now()),
+       count(*) FILTER (WHERE r.state = 1 /* running */),
+       count(*) FILTER (WHERE r.state = 2 /* waiting */),
+       count(*) FILTER (WHERE r.state = 0 /* pending */ AND r.run_at <= now() - $3::interval),
+       count(*) FILTER (WHERE r.state = 1 /* running */ AND r.handler IS NOT NULL),
+       coalesce(max(extract(epoch FROM now() - r.run_at)) FILTER (
+           WHERE r.state = 0 /* pending */ AND r.run_at <= now() AND NOT q.paused
+             AND NOT (r.admit <> 0 AND r.job_id IN (SELECT job_id FROM r WHERE state <> 0 /* live */))), 0)::float8
+FROM r
+LEFT JOIN queue q ON q.id = r.queue_id
+LEFT JOIN namespace n ON n.id = q.namespace_id
+GROUP BY 1, 2, 3
+ORDER BY count(*) DESC`
+
+const queueDeadLetters = `
+SELECT coalesce(n.name, q.namespace_id::text, ''), coalesce(q.name, ''), coalesce(q.id, 0), count(*)
+FROM (SELECT queue_id FROM dead_letter WHERE partition = ANY ($1) LIMIT $2) d
+LEFT JOIN queue q ON q.id = d.queue_id
+LEFT JOIN namespace n ON n.id = q.namespace_id
+GROUP BY 1, 2, 3
+ORDER BY count(*) DESC`
+
+const queueWorkerSlots = `
+SELECT coalesce(n.name, q.namespace_id::text, ''), coalesce(q.name, ''), coalesce(q.id, 0), sum(s.slots)
+FROM (SELECT queue_id, coalesce(slots, 0) AS slots FROM session
+      WHERE queue_id IS NOT NULL AND expires_at > now() AND uuid_hash(id) & 255 = ANY ($1) LIMIT $2) s
+LEFT JOIN queue q ON q.id = s.queue_id
+LEFT JOIN namespace n ON n.id = q.namespace_id
+GROUP BY 1, 2, 3
+ORDER BY sum(s.slots) DESC`
+
+const queueNames = `
+SELECT coalesce(n.name, q.namespace_id::text, ''), coalesce(q.name, ''), k.id
+FROM unnest($1::integer[]) AS k (id)
+LEFT JOIN queue q ON q.id = k.id
+LEFT JOIN namespace n ON n.id = q.namespace_id`
+
+const clusterDepth = `
+SELECT (SELECT count(*) FROM session WHERE expires_at > now() AND queue_id IS NULL),
+       (SELECT count(*) FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+        WHERE i.inhparent = 'run_history'::regclass
+          AND c.relname > 'run_history_' || to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD'))`
+
+// Depth counts live runs, dead letters and slots of workers of partitions, and reads the names of queues. It reads many
+// rows, up to a maximum number and time. Call it from time to time, not for each scrape.
+func (e *Engine) Depth(ctx context.Context, partitions []int16, named []int32) (d Depth, err error) {
+	ctx, cancel := context.WithTimeout(ctx, depthTime)
+	defer cancel()
+	var batch pgx.Batch // one round trip, one transaction
+	// The server cancels the statement first: if this side does, it has to close the connection.
+	batch.Queue(`SELECT set_config('statement_timeout', '1s', true)`)
+	batch.Queue(queueDepth, partitions, depthLimit, job.LateAfter).Query(func(rows pgx.Rows) error {
+		d.Queues, err = pgx.CollectRows(rows, pgx.RowToStructByPos[QueueDepth])
+		return err
+	})
+	count := func(sql string, out *[]QueueCount) {
+		batch.Queue(sql, partitions, depthLimit).Query(func(rows pgx.Rows) error {
+			*out, err = pgx.CollectRows(rows, pgx.RowToStructByPos[QueueCount])
+			return err
+		})
+	}
+	count(queueDeadLetters, &d.DeadLetters)
+	count(queueWorkerSlots, &d.WorkerSlots)
+	batch.Queue(queueNames, named).Query(func(rows pgx.Rows) error {
+		d.Names, err = pgx.CollectRows(rows, pgx.RowToStructByPos[QueueName])
+		return err
+	})
+	batch.Queue(clusterDepth).QueryRow(func(row pgx.Row) error { return row.Scan(&d.Sessions, &d.DaysAhead) })
+	if err := e.db.SendBatch(ctx, &batch).Close(); err != nil {
+		return Depth{}, fmt.Errorf("count live runs: %w", err)
+	}
+	return d, nil
+}
