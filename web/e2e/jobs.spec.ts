@@ -126,7 +126,7 @@ test('a triggered run opens, keeps large numbers, and is run again only once', a
   const run = page.url().split('/').pop()!;
   await call('POST', `/dead-letters/${run}:discard`);
   await page.getByRole('button', { name: 'Redrive', exact: true }).click();
-  await expect(page.getByRole('alert')).toContainText('Another user was faster');
+  await expect(page.getByRole('alert')).toContainText('The run is no longer a dead letter');
 });
 
 test('the two modes of runs, and a deleted job', async ({ user: page }) => {

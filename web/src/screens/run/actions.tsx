@@ -43,12 +43,10 @@ function send(act: Act, run: Run, key: string): Promise<unknown> {
   }
 }
 
-/** What a conflict means to the user: the run has changed since the page was read. A dead letter that is gone was redriven or discarded. */
-function told(act: Act, e: Error | null): Error | null {
-  if (!(e instanceof ApiProblem)) return e;
-  const gone = e.status === 404 && (act === 'redrive' || act === 'discard');
-  if (e.status !== 409 && !gone) return e;
-  const detail = `Another user was faster: ${gone ? 'the run is no longer a dead letter' : e.detail}`;
+/** The problem as the server says it, except that a dead letter that is not found was redriven or discarded in the meantime. */
+export function told(act: Act, e: Error | null): Error | null {
+  if (!(e instanceof ApiProblem) || e.status !== 404 || (act !== 'redrive' && act !== 'discard')) return e;
+  const detail = 'The run is no longer a dead letter: it has been redriven or discarded in the meantime.';
   return new ApiProblem(e.status, { code: e.code, request_id: e.requestId, detail });
 }
 
