@@ -10,18 +10,18 @@ const tags = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'];
 const colours = ['color-contrast', 'link-in-text-block'];
 const sizes = { desktop: { width: 1440, height: 900 }, phone: { width: 390, height: 844 } };
 
-type Axe = { run: (d: Document, o: object) => Promise<{ violations: { id: string; help: string; nodes: { html: string; target: unknown }[] }[] }> };
+type Axe = { run: (d: Document | string, o: object) => Promise<{ violations: { id: string; help: string; nodes: { html: string; target: unknown }[] }[] }> };
 
-const findings = (page: Page, runOnly: string[]): Promise<string[]> => page.evaluate(async (only) => {
+const findings = (page: Page, runOnly: string[], part?: string): Promise<string[]> => page.evaluate(async ([only, within]) => {
   const { axe: a } = window as unknown as { axe: Axe };
-  const r = await a.run(document, { runOnly: only, resultTypes: ['violations'] });
+  const r = await a.run(within ?? document, { runOnly: only, resultTypes: ['violations'] });
   return r.violations.map((v) => `${v.id}: ${v.help}: ${v.nodes.slice(0, 3).map((n) => n.html.slice(0, 160)).join(' | ')}`);
-}, runOnly);
+}, [runOnly, part] as const);
 
 const all = process.env.AXE === 'all';
 
-/** Checks what the page shows now, in both themes and both sizes. */
-async function check(page: Page, what: string, phone = true): Promise<void> {
+/** Checks what the page shows now, or a part of it, in both themes and both sizes. */
+async function check(page: Page, what: string, phone = true, part?: string): Promise<void> {
   if (!(await page.evaluate(() => 'axe' in window))) await page.evaluate(axe.source);
   for (const [size, viewport] of Object.entries(sizes)) {
     await page.setViewportSize(viewport);
@@ -31,7 +31,7 @@ async function check(page: Page, what: string, phone = true): Promise<void> {
       await expect(page.locator(`html[data-mantine-color-scheme="${theme}"]`)).toBeAttached();
       // Colours of a transition are between those of the themes.
       await page.evaluate(() => Promise.all(document.getAnimations().map((a) => a.finished.catch(() => {}))));
-      expect.soft(await findings(page, theme === 'light' ? tags : colours), `${what}, ${theme}, ${size}`).toEqual([]);
+      expect.soft(await findings(page, theme === 'light' ? tags : colours, part), `${what}, ${theme}, ${size}`).toEqual([]);
     }
     const sideways = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
     expect.soft(sideways, `${what}, ${size}: the page scrolls sideways`).toBeLessThanOrEqual(0);
@@ -123,4 +123,69 @@ test('the login page, and why a key is refused', async ({ page }) => {
   await page.getByRole('button', { name: 'Log in' }).click();
   await expect(page.getByRole('alert')).toBeVisible();
   await check(page, 'login refused');
+});
+
+/** Checks the dialog that is open. */
+async function checkDialog(page: Page, what: string): Promise<void> {
+  await expect(page.getByRole('dialog')).toBeVisible();
+  await check(page, what, false, '[role="dialog"]');
+}
+
+test('open dialogs', async ({ user: page }) => {
+  const dialog = page.getByRole('dialog');
+  const closed = async () => {
+    await page.keyboard.press('Escape');
+    await expect(dialog).toHaveCount(0);
+  };
+  await test.step('palette and help', async () => {
+    await go(page, '/');
+    await settled(page);
+    await page.keyboard.press('Control+k');
+    await page.keyboard.type('nightly');
+    await expect(page.getByRole('option').first()).toBeVisible();
+    await checkDialog(page, 'palette');
+    await closed();
+    await page.keyboard.press('?');
+    await checkDialog(page, 'help');
+    await closed();
+  });
+  await test.step('actions on a job', async () => {
+    await go(page, '/jobs/nightly-report');
+    for (const name of ['Trigger…', 'Pause…', 'Backfill…']) {
+      await page.getByRole('button', { name }).click();
+      await checkDialog(page, name);
+      await closed();
+    }
+  });
+  await test.step('bulk', async () => {
+    await go(page, '/jobs');
+    await page.getByRole('checkbox', { name: 'Select all rows shown' }).check();
+    await page.getByRole('button', { name: /^Pause/ }).first().click();
+    await expect(dialog.getByRole('button', { name: /^Pause \d+ jobs/ })).toBeVisible();
+    await checkDialog(page, 'bulk');
+    await closed();
+  });
+  await test.step('dead letters', async () => {
+    await go(page, '/dead-letters');
+    for (const name of ['Redrive…', 'Discard…']) {
+      await page.getByRole('button', { name }).first().click();
+      await checkDialog(page, name);
+      await closed();
+    }
+  });
+  await test.step('a key that is shown once', async () => {
+    await go(page, '/settings?tab=keys');
+    await page.getByRole('button', { name: 'New key' }).click();
+    await checkDialog(page, 'new key');
+    await dialog.getByRole('textbox', { name: 'Name' }).fill('seen by axe');
+    await dialog.getByRole('button', { name: 'Create' }).click();
+    await expect(page.getByTestId('new-key')).toBeVisible();
+    await checkDialog(page, 'key shown once');
+    await page.getByLabel('I stored it').check();
+    await page.getByRole('button', { name: 'Done' }).click();
+    await page.getByRole('button', { name: 'Revoke seen by axe' }).click();
+    await checkDialog(page, 'revoke');
+    await dialog.getByRole('button', { name: 'Revoke' }).click();
+    await expect(dialog).toHaveCount(0);
+  });
 });

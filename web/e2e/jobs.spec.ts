@@ -122,6 +122,11 @@ test('a triggered run opens, keeps large numbers, and is run again only once', a
   await expect(page).toHaveURL(/\/ui\/runs\/run_/);
   await expect(page.getByRole('region', { name: 'Payload' })).toContainText(number);
   await expect(page.getByText('dead letter', { exact: true })).toBeVisible();
+  const message = page.getByRole('table', { name: 'Attempts of the run' }).locator('code:visible');
+  for (const width of [390, 1440]) {
+    await page.setViewportSize({ width, height: 900 });
+    await expect(message).toHaveCount(1);
+  }
   await page.getByRole('button', { name: 'Redrive…' }).click();
   const run = page.url().split('/').pop()!;
   await call('POST', `/dead-letters/${run}:discard`);

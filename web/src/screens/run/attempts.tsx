@@ -65,22 +65,37 @@ function AttemptRow({ row, ticks, zone }: { row: Row; ticks: number[]; zone: str
   const k = kind(a);
   const at = Date.parse(a.started_at ?? '');
   const style = (b: { left: number; width: number }): CSSProperties => ({ left: `${b.left}%`, width: `${b.width}%` });
+  const where = a.worker ?? a.node ?? '–';
+  const message = row.sameMessage ? <span className="dim">same message</span>
+    : a.message ? <code>{a.message}</code> : <span className="dim">{a.state}</span>;
   return (
-    <tr>
-      <td><span className={css.n}><Mark kind={k} label={a.state} />{a.attempt}</span></td>
-      <td className="num">{Number.isNaN(at) ? '–' : `${clock(at, zone, true)}.${String(at % 1000).padStart(3, '0')}`}</td>
-      <td className="right num"><Took ms={row.took} /></td>
-      <td className={`dim ${css.where}`} title={a.session}>{a.worker ?? a.node ?? '–'}</td>
-      <td className={css.lane}>
-        <div aria-hidden="true">
-          {ticks.map((t) => <i key={t} className={css.grid} style={{ left: `${t}%` }} />)}
-          {row.wait && <span className={css.wait} style={style(row.wait)}>{row.wait.width > 8 && <em>{duration(row.wait.ms)}</em>}</span>}
-          {row.bar && <span className={css.bar} data-kind={k} style={style(row.bar)}>{row.bar.width > 5 && a.status ? a.status : ''}</span>}
-        </div>
-        {row.wait && <span className="sr">waited {duration(row.wait.ms)}</span>}
-      </td>
-      <td className={css.message}>{row.sameMessage
-        ? <span className="dim">same message</span> : a.message ? <code>{a.message}</code> : <span className="dim">{a.state}</span>}</td>
-    </tr>
+    <>
+      <tr>
+        <td><span className={css.n}><Mark kind={k} label={a.state} />{a.attempt}</span></td>
+        <td className="num">{Number.isNaN(at) ? '–' : `${clock(at, zone, true)}.${String(at % 1000).padStart(3, '0')}`}</td>
+        <td className="right num"><Took ms={row.took} /></td>
+        <td className={`dim ${css.where}`} title={a.session}>{where}</td>
+        <td className={css.lane}>
+          <div aria-hidden="true">
+            {ticks.map((t) => <i key={t} className={css.grid} style={{ left: `${t}%` }} />)}
+            {row.wait && (
+              <span className={css.wait} data-wide={row.wait.width > 30 || undefined} style={style(row.wait)}>
+                {row.wait.width > 8 && <em>{duration(row.wait.ms)}</em>}
+              </span>
+            )}
+            {row.bar && (
+              <span className={css.bar} data-kind={k} data-wide={row.bar.width > 20 || undefined} style={style(row.bar)}>
+                {row.bar.width > 5 && a.status ? a.status : ''}
+              </span>
+            )}
+          </div>
+          {row.wait && <span className="sr">waited {duration(row.wait.ms)}</span>}
+        </td>
+        <td className={css.message}>{message}</td>
+      </tr>
+      <tr className={css.below}>
+        <td colSpan={4}>{message} <span className="dim">on {where}</span></td>
+      </tr>
+    </>
   );
 }
