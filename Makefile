@@ -78,6 +78,12 @@ test-docs: ## execute or validate every code block of the documentation, and cou
 	@dev/need curl
 	$(RAM) $(call logged,./test/docs,^TestEveryBlock$$,10m)
 
+test-deploy: ## test what is shipped in addition to the program, in its short form: units
+	test/deploy/units
+
+test-systemd: ## boot a Debian with systemd and PostgreSQL, and run a node under its unit, with and without commands (3 minutes)
+	test/deploy/systemd
+
 quickstart: ## do what the README's start says, in an empty directory, until a run is in history
 	dev/quickstart
 

@@ -24,6 +24,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/member"
 	"github.com/belfry-dev/belfry/internal/postgres"
 	"github.com/belfry-dev/belfry/internal/pull"
+	"github.com/belfry-dev/belfry/internal/systemd"
 	"github.com/belfry-dev/belfry/internal/target"
 	"github.com/belfry-dev/belfry/internal/target/command"
 	"github.com/belfry-dev/belfry/internal/target/gate"
@@ -55,6 +56,9 @@ type Config struct {
 
 	commands *command.Target // nil if commands are off
 	wakes    *wakes          // nil: of a store that reports no runs
+
+	// Systemd reports to the service manager; may be nil.
+	Systemd *systemd.Notifier
 
 	// UI serves the web UI, below /ui/. nil: a page that says how to build it.
 	UI http.Handler
@@ -89,7 +93,7 @@ func Serve(ctx context.Context, c Config, log *slog.Logger) (err error) {
 	}
 	defer w.stop(ctx)
 
-	schema, err := awaitDatabase(ctx, c.DatabaseURL, log)
+	schema, err := awaitDatabase(ctx, c, log)
 	if err != nil || ctx.Err() != nil {
 		return err
 	}
@@ -196,8 +200,9 @@ func newNode(ctx context.Context, c Config, db *postgres.DB, log *slog.Logger, m
 	n.member, err = member.New(member.Options{
 		Store: members, Clock: members, Process: db.Process(), Name: c.Name, Bound: n.bound, Log: log,
 		TTL: c.SessionTTL, Interval: min(c.SessionTTL/5, time.Second), // postgres.Members relies on the second
-		OnGain: func(ctx context.Context, gained []job.Ownership) { n.engine.GainPartitions(ctx, gained) },
-		OnLose: func(lost []int16) { n.engine.DropPartitions(lost) },
+		OnRound: c.Systemd.Round,
+		OnGain:  func(ctx context.Context, gained []job.Ownership) { n.engine.GainPartitions(ctx, gained) },
+		OnLose:  func(lost []int16) { n.engine.DropPartitions(lost) },
 	})
 	if err != nil {
 		return nil, err
@@ -205,7 +210,7 @@ func newNode(ctx context.Context, c Config, db *postgres.DB, log *slog.Logger, m
 	n.engine = engine.New(engine.Options{
 		Planner: store, Claimer: store, Completer: store, Queues: store, Limits: store, History: store, Pruner: store,
 		Auditor: store, Leases: db.Admin(), Logins: db.Admin(), Minutes: db.Admin(),
-		Member: n.member, Targets: targets, Bound: n.bound, Log: log, Observe: m,
+		Member: n.member, Targets: targets, Bound: n.bound, Log: log, Observe: m, OnRound: c.Systemd.Round,
 		Slots: c.Slots, LookAhead: c.LookAhead, SweepPause: c.SweepPause, WakeBack: c.WakeBack,
 		KeepHistory: c.KeepHistory, ZoneRules: zoneRules(zoneSources()),
 	})
@@ -229,10 +234,13 @@ func (n *node) run(ctx context.Context) error {
 		n.wakes.close()
 	}()
 
+	reportState(n.log, n.config.Systemd.Ready("working"))
+	go n.config.Systemd.Beat(ctx)
 	worked := make(chan error, 1)
 	go func() { worked <- n.engine.Run(ctx, n.config.Drain) }()
 	<-ctx.Done()
 	n.log.Info("node stopping", "drain", n.config.Drain)
+	reportState(n.log, n.config.Systemd.Stopping("handing over"))
 	n.pull.Stop()
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), n.config.Drain+5*time.Second)
 	defer cancel()

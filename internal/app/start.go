@@ -21,12 +21,13 @@ const (
 // awaitDatabase waits until the database answers and returns the version of its schema. It fails if
 // this binary does not know that schema, or if waiting cannot help, such as with a wrong password. If
 // ctx ends first it returns no error.
-func awaitDatabase(ctx context.Context, url string, log *slog.Logger) (schema int64, err error) {
+func awaitDatabase(ctx context.Context, c Config, log *slog.Logger) (schema int64, err error) {
+	reportState(log, c.Systemd.Waiting("waiting for the database"))
 	loop.Loop{
 		Name: "connect", Title: "database connection", Log: log,
 		Backoff: loop.Backoff{Min: connectPause, Max: connectMaxPause},
 		Once: func(ctx context.Context) (time.Duration, error) {
-			current, latest, failed := readVersion(ctx, url)
+			current, latest, failed := readVersion(ctx, c.DatabaseURL)
 			switch {
 			case failed == nil && current < latest:
 				err = fmt.Errorf("the database's schema is at version %d and this belfry needs %d; run: belfry migrate",

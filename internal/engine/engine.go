@@ -63,7 +63,8 @@ type Options struct {
 	Targets   map[string]Target // by kind
 	Bound     *clock.Bound
 	Log       *slog.Logger
-	Observe   Observer // may be nil
+	Observe   Observer          // may be nil
+	OnRound   func(loop string) // called after each round of a loop; may be nil
 
 	LookAhead time.Duration // how far ahead runs are planned; 60s
 	Lead      time.Duration // how long before its run time a run is claimed; 250ms
@@ -251,7 +252,7 @@ func (e *Engine) loops() loop.Group {
 	}
 	for i := range g {
 		g[i].Once = e.unlessInDoubt(g[i].Once)
-		g[i].Log, g[i].OnFailure = e.Log, e.Observe.Failed
+		g[i].Log, g[i].OnFailure, g[i].OnRound = e.Log, e.Observe.Failed, e.OnRound
 		g[i].Ready = e.Member.Valid // without a session a round does nothing
 	}
 	return g

@@ -33,6 +33,8 @@ type Loop struct {
 	Ready func() bool
 	// OnFailure is called for each failed round, with Name. It may be nil.
 	OnFailure func(name string)
+	// OnRound is called after each round, whether it succeeded or failed, with Name. It may be nil.
+	OnRound func(name string)
 	// Count is how many goroutines of a Group run this loop. Default: 1.
 	Count int
 	Log   *slog.Logger
@@ -83,6 +85,9 @@ func (l Loop) newRunner() *runner {
 func (r *runner) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		pause, err := r.once(ctx)
+		if r.OnRound != nil {
+			r.OnRound(r.Name)
+		}
 		done := errors.Is(err, ErrDone)
 		failed := err != nil && !done
 		switch {

@@ -46,6 +46,7 @@ type Options struct {
 	Interval time.Duration // between renewals; 1 s, which is also the most, and at most a third of the TTL
 	Bound    *clock.Bound  // receives the time of the database clock with each renewal
 	Log      *slog.Logger
+	OnRound  func(loop string) // called after each round of a loop; may be nil
 
 	// OnGain and OnLose report changes of ownership, one call at a time and in order: a partition is lost
 	// before it is gained again. Owns has changed when they are called. The context of OnGain ends with

@@ -28,7 +28,7 @@ func (m *Member) Run(ctx context.Context) error {
 	}
 	for i := range loops {
 		loops[i].Backoff.Off = true // both keep their pace, because the session does not wait
-		loops[i].Ready, loops[i].Log = m.Valid, m.o.Log
+		loops[i].Ready, loops[i].Log, loops[i].OnRound = m.Valid, m.o.Log, m.o.OnRound
 	}
 	loops.Run(ctx)
 	m.drop(m.current.Load().lease, "stopped")

@@ -43,6 +43,9 @@ that --config names, else it has its default; belfry config show prints which.`,
 			defer stop()
 			context.AfterFunc(ctx, stop) // a second signal ends the process immediately
 			c := app.Config{Config: v.Config, Version: version(cmd), UI: ui(v.Config)}
+			if c.Systemd, err = app.NewNotifier(os.Getenv); err != nil {
+				return err
+			}
 			if bootstrap {
 				c.Bootstrap = func(secret string) { err = printKey(cmd, firstKey, secret) }
 			}

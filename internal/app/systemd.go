@@ -1,0 +1,21 @@
+package app
+
+import (
+	"log/slog"
+
+	"github.com/belfry-dev/belfry/internal/systemd"
+)
+
+// NewNotifier returns the connection to the service manager that the environment asks for; nil: none. Its watchdog gets
+// a beat while the node renews its session, plans and sweeps. A round of these loops that waits for the database ends
+// after 65 seconds, so the watchdog's time has to be longer than that.
+func NewNotifier(getenv func(string) string) (*systemd.Notifier, error) {
+	return systemd.New(getenv, "renew", "plan", "sweep")
+}
+
+// reportState logs that the service manager did not receive a state of the node.
+func reportState(log *slog.Logger, err error) {
+	if err != nil {
+		log.Warn("report to systemd failed", "error", err)
+	}
+}

@@ -1,0 +1,43 @@
+# shellcheck shell=bash
+# What the tests of units, packages and images share.
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd -P)
+tools=$here/.tools
+
+fail() { echo "FAIL: $*" >&2; exit 1; }
+ok() { echo "ok: $*"; }
+
+((EUID == 0)) || fail "this test needs root: it creates file system roots, packages and images"
+
+# work: a directory of the test, removed at its end. `cleanup` holds what else has to be done then.
+work=$(mktemp -d "${TMPDIR:-/var/tmp}/belfry-deploy.XXXXXX")
+cleanup=()
+finish() {
+  local i
+  for ((i = ${#cleanup[@]} - 1; i >= 0; i--)); do eval "${cleanup[i]}" || true; done
+  rm -rf --one-file-system "$work"
+}
+trap finish EXIT
+
+# await SECONDS WHAT COMMAND…: repeats a command until it succeeds. The limit only ends a hang.
+await() {
+  local until=$((SECONDS + $1)) what=$2
+  shift 2
+  until "$@" >/dev/null 2>&1; do
+    ((SECONDS < until)) || fail "waited in vain until $what"
+    sleep 0.2
+  done
+}
+
+# static: builds the program as it is shipped. SOURCE_DATE_EPOCH is that of the commit.
+export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git -C "$here" log -1 --format=%ct)}
+static() {
+  CGO_ENABLED=0 GOFLAGS=-buildvcs=false go build -C "$here" -trimpath -ldflags '-s -w' -o "$1" ./cmd/belfry
+}
+
+# debian_root DIRECTORY PACKAGE…: a minimal Debian with packages.
+debian_root() {
+  local dir=$1 packages
+  shift
+  packages=$(IFS=,; echo "$*")
+  mmdebstrap --quiet --variant=minbase ${packages:+--include="$packages"} bookworm "$dir"
+}
