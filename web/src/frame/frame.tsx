@@ -36,7 +36,6 @@ const groups: Item[][] = [
   ],
 ];
 
-
 /** The numbers that every screen shows: one snapshot, shared with the Overview. */
 export const useOverview = () =>
   useData<Schemas['Overview']>({ key: ['overview'], get: (signal) => snapshot('/api/v1/overview', signal), every: 2000 });
@@ -48,7 +47,9 @@ function useKeptFocus(): void {
   useEffect(() => {
     let last: Element | null = null;
     // Dialogs are elsewhere, and return the focus themselves.
-    const remember = (e: FocusEvent) => { last = (e.target as Element).closest('#content') ? (e.target as Element) : null; };
+    const remember = (e: FocusEvent) => {
+      last = (e.target as Element).closest('#content') ? (e.target as Element) : null;
+    };
     const watch = new MutationObserver(() => {
       if (document.activeElement !== document.body || !last || last.isConnected) return;
       last = null;
@@ -87,20 +88,39 @@ export function Frame() {
   }, []);
   return (
     <ZoneContext value={zone}>
-      <a href="#content" className={css.skip}>Skip to the content</a>
+      <a href="#content" className={css.skip}>
+        Skip to the content
+      </a>
       <div className={css.app}>
         <Side openHelp={() => setHelp(true)} />
         <div className={css.main}>
           <div className={css.top}>
             <button type="button" className={css.find} onClick={() => setPalette(true)}>
-              <Icon name="search" /><b className="sr">Find</b><span>Find a job, run or action</span><Kbd>Ctrl K</Kbd>
+              <Icon name="search" />
+              <b className="sr">Find</b>
+              <span>Find a job, run or action</span>
+              <Kbd>Ctrl K</Kbd>
             </button>
             <span className="grow" />
             <LiveChip />
-            <SegmentedControl aria-label="Time zone of times" size="xs" value={zone} onChange={(v) => { setZone(v as ZoneMode); writeCookie(zoneCookie, v); }}
-              data={[{ value: 'job', label: 'Job time' }, { value: 'utc', label: 'UTC' }, { value: 'mine', label: 'My time' }]} />
+            <SegmentedControl
+              aria-label="Time zone of times"
+              size="xs"
+              value={zone}
+              onChange={(v) => {
+                setZone(v as ZoneMode);
+                writeCookie(zoneCookie, v);
+              }}
+              data={[
+                { value: 'job', label: 'Job time' },
+                { value: 'utc', label: 'UTC' },
+                { value: 'mine', label: 'My time' },
+              ]}
+            />
           </div>
-          <main id="content" tabIndex={-1} className={css.content}><Outlet /></main>
+          <main id="content" tabIndex={-1} className={css.content}>
+            <Outlet />
+          </main>
         </div>
         <Tabs />
       </div>
@@ -134,22 +154,38 @@ function Side({ openHelp }: { openHelp: () => void }) {
   return (
     <nav className={css.side} aria-label="Main">
       <div className={css.brand}>
-        <span className={css.logo}><Icon name="bell" /></span>
+        <span className={css.logo}>
+          <Icon name="bell" />
+        </span>
         <span className={css.wide}>Belfry</span>
-        <span className={`${css.namespace} ${css.wide}`} title="Namespace">{session.namespace}</span>
+        <span className={`${css.namespace} ${css.wide}`} title="Namespace">
+          {session.namespace}
+        </span>
       </div>
       {groups.map((items, i) => (
         <ul key={i}>
-          {items.filter((x) => mayOpen(x, session.may)).map((item) => (
-            <li key={item.to}>
-              <Link to={item.to} className={css.nav} activeOptions={{ exact: item.to === '/' }} activeProps={{ 'data-active': true } as object} title={item.label}>
-                <Icon name={item.icon} /><span className={css.wide}>{item.label}</span>
-                {item.to === '/dead-letters' && letters && letters.count > 0 && (
-                  <span className={css.navCount}>{capped(letters.count, letters.more)}<span className="sr"> dead letters</span></span>
-                )}
-              </Link>
-            </li>
-          ))}
+          {items
+            .filter((x) => mayOpen(x, session.may))
+            .map((item) => (
+              <li key={item.to}>
+                <Link
+                  to={item.to}
+                  className={css.nav}
+                  activeOptions={{ exact: item.to === '/' }}
+                  activeProps={{ 'data-active': true } as object}
+                  title={item.label}
+                >
+                  <Icon name={item.icon} />
+                  <span className={css.wide}>{item.label}</span>
+                  {item.to === '/dead-letters' && letters && letters.count > 0 && (
+                    <span className={css.navCount}>
+                      {capped(letters.count, letters.more)}
+                      <span className="sr"> dead letters</span>
+                    </span>
+                  )}
+                </Link>
+              </li>
+            ))}
         </ul>
       ))}
       <Me openHelp={openHelp} />
@@ -167,18 +203,33 @@ function Me({ openHelp }: { openHelp: () => void }) {
       <Menu position="top-start" width={200}>
         <Menu.Target>
           <button type="button" className={css.who}>
-            <span className={css.avatar} aria-hidden="true">{session.name.slice(0, 1).toUpperCase()}</span>
-            <span className={`${css.whoText} ${css.wide}`}><span className="clip">{session.name}</span><span className="dim">{session.role}</span></span>
+            <span className={css.avatar} aria-hidden="true">
+              {session.name.slice(0, 1).toUpperCase()}
+            </span>
+            <span className={`${css.whoText} ${css.wide}`}>
+              <span className="clip">{session.name}</span>
+              <span className="dim">{session.role}</span>
+            </span>
             <span className="sr">Menu of the user</span>
           </button>
         </Menu.Target>
         <Menu.Dropdown>
-          <Menu.Item leftSection={<Icon name="help" size={14} />} onClick={openHelp}>Keyboard and help</Menu.Item>
-          <Menu.Item leftSection={<Icon name="link" size={14} />} component="a" href="/docs">API reference</Menu.Item>
-          {session.namespaces?.filter((n) => n.name !== session.namespace).map((n) => (
-            <Menu.Item key={n.name} onClick={() => void switchNamespace(n.name)}>Switch to {n.name} <span className="dim">{n.role}</span></Menu.Item>
-          ))}
-          <Menu.Item leftSection={<Icon name="logout" size={14} />} onClick={() => void logout()}>Log out</Menu.Item>
+          <Menu.Item leftSection={<Icon name="help" size={14} />} onClick={openHelp}>
+            Keyboard and help
+          </Menu.Item>
+          <Menu.Item leftSection={<Icon name="link" size={14} />} component="a" href="/docs">
+            API reference
+          </Menu.Item>
+          {session.namespaces
+            ?.filter((n) => n.name !== session.namespace)
+            .map((n) => (
+              <Menu.Item key={n.name} onClick={() => void switchNamespace(n.name)}>
+                Switch to {n.name} <span className="dim">{n.role}</span>
+              </Menu.Item>
+            ))}
+          <Menu.Item leftSection={<Icon name="logout" size={14} />} onClick={() => void logout()}>
+            Log out
+          </Menu.Item>
         </Menu.Dropdown>
       </Menu>
       <Button tone="quiet" iconOnly icon={dark ? 'sun' : 'moon'} onClick={() => setColorScheme(dark ? 'light' : 'dark')}>
@@ -195,16 +246,34 @@ function Tabs() {
   return (
     <nav className={css.tabs} aria-label="Main, short">
       {items.map((item) => (
-        <Link key={item.to} to={item.to} className={css.tab} activeOptions={{ exact: item.to === '/' }} activeProps={{ 'data-active': true } as object}>
-          <Icon name={item.icon} />{item.label}
+        <Link
+          key={item.to}
+          to={item.to}
+          className={css.tab}
+          activeOptions={{ exact: item.to === '/' }}
+          activeProps={{ 'data-active': true } as object}
+        >
+          <Icon name={item.icon} />
+          {item.label}
         </Link>
       ))}
       <Menu position="top-end" width={180}>
-        <Menu.Target><button type="button" className={css.tab}><Icon name="more" />More</button></Menu.Target>
+        <Menu.Target>
+          <button type="button" className={css.tab}>
+            <Icon name="more" />
+            More
+          </button>
+        </Menu.Target>
         <Menu.Dropdown>
-          {groups.slice(1).flat().filter((item) => mayOpen(item, may)).map((item) => (
-            <Menu.Item key={item.to} component={Link} to={item.to} leftSection={<Icon name={item.icon} size={14} />}>{item.label}</Menu.Item>
-          ))}
+          {groups
+            .slice(1)
+            .flat()
+            .filter((item) => mayOpen(item, may))
+            .map((item) => (
+              <Menu.Item key={item.to} component={Link} to={item.to} leftSection={<Icon name={item.icon} size={14} />}>
+                {item.label}
+              </Menu.Item>
+            ))}
         </Menu.Dropdown>
       </Menu>
     </nav>
@@ -218,9 +287,16 @@ function LiveChip() {
   const stale = polled && !paused && (failed || age > 3 * every + 3000);
   const text = paused ? 'Paused' : stale ? 'Stale' : 'Live';
   return (
-    <button type="button" className={css.live} data-live={text.toLowerCase()} onClick={() => setPaused(!paused)}
-      title={paused ? 'Updates are paused. Resume: z' : 'Updates come by themselves. Pause: z'}>
-      <i aria-hidden="true" />{text}<span className="dim num">{polled ? duration(Math.max(1000, Math.floor(age / 1000) * 1000)) : ''}</span>
+    <button
+      type="button"
+      className={css.live}
+      data-live={text.toLowerCase()}
+      onClick={() => setPaused(!paused)}
+      title={paused ? 'Updates are paused. Resume: z' : 'Updates come by themselves. Pause: z'}
+    >
+      <i aria-hidden="true" />
+      {text}
+      <span className="dim num">{polled ? duration(Math.max(1000, Math.floor(age / 1000) * 1000)) : ''}</span>
     </button>
   );
 }
@@ -242,5 +318,9 @@ function Announcer() {
     const plain = document.title.replace(/^\(late\) /, '');
     document.title = late > 0 ? `(late) ${plain}` : plain;
   }, [late > 0, path]);
-  return <div role="status" aria-live="polite" className="sr">{text}</div>;
+  return (
+    <div role="status" aria-live="polite" className="sr">
+      {text}
+    </div>
+  );
 }

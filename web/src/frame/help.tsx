@@ -7,7 +7,20 @@ import { keysEnabled, setKeysEnabled, shortcuts } from './keys';
 import css from './help.module.css';
 
 const kinds: Kind[] = [
-  'succeeded', 'retried', 'failed', 'running', 'accepted', 'retrying', 'planned', 'due', 'skipped', 'missed', 'cancelled', 'late', 'clock', 'calendar',
+  'succeeded',
+  'retried',
+  'failed',
+  'running',
+  'accepted',
+  'retrying',
+  'planned',
+  'due',
+  'skipped',
+  'missed',
+  'cancelled',
+  'late',
+  'clock',
+  'calendar',
 ];
 
 export function Help({ close }: { close: () => void }) {
@@ -18,15 +31,37 @@ export function Help({ close }: { close: () => void }) {
       <div className={css.columns}>
         <section>
           <h3>Keys</h3>
-          <Switch size="xs" label="Single keys act" checked={on} onChange={(e) => { setOn(e.currentTarget.checked); setKeysEnabled(e.currentTarget.checked); }} />
+          <Switch
+            size="xs"
+            label="Single keys act"
+            checked={on}
+            onChange={(e) => {
+              setOn(e.currentTarget.checked);
+              setKeysEnabled(e.currentTarget.checked);
+            }}
+          />
           <dl className={css.list}>
-            {shortcuts.map(([key, what]) => <div key={key}><dt><Kbd>{key}</Kbd></dt><dd>{what}</dd></div>)}
+            {shortcuts.map(([key, what]) => (
+              <div key={key}>
+                <dt>
+                  <Kbd>{key}</Kbd>
+                </dt>
+                <dd>{what}</dd>
+              </div>
+            ))}
           </dl>
         </section>
         <section>
           <h3>Marks</h3>
           <dl className={css.list}>
-            {kinds.map((k) => <div key={k}><dt><Mark kind={k} label="" /></dt><dd>{word[k]}</dd></div>)}
+            {kinds.map((k) => (
+              <div key={k}>
+                <dt>
+                  <Mark kind={k} label="" />
+                </dt>
+                <dd>{word[k]}</dd>
+              </div>
+            ))}
           </dl>
         </section>
       </div>

@@ -16,7 +16,9 @@ export function setKeysEnabled(on: boolean): void {
 
 const typing = (e: KeyboardEvent) => {
   const t = e.target as HTMLElement | null;
-  return !!t?.closest('input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable], [role=dialog], [role=listbox], [role=menu]');
+  return !!t?.closest(
+    'input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable], [role=dialog], [role=listbox], [role=menu]',
+  );
 };
 
 type Handler = () => void;
@@ -32,7 +34,9 @@ function press(e: KeyboardEvent): void {
   if (!prefix && prefixes.has(e.key)) {
     prefix = e.key;
     clearTimeout(prefixTimer);
-    prefixTimer = window.setTimeout(() => { prefix = ''; }, 1500);
+    prefixTimer = window.setTimeout(() => {
+      prefix = '';
+    }, 1500);
     return;
   }
   const key = prefix ? `${prefix} ${e.key}` : e.key;
@@ -57,15 +61,33 @@ export function useShortcut(key: string, run: Handler, on = true): void {
     const h: Handler = () => latest.current();
     handlers.set(key, [...(handlers.get(key) ?? []), h]);
     return () => {
-      handlers.set(key, (handlers.get(key) ?? []).filter((x) => x !== h));
+      handlers.set(
+        key,
+        (handlers.get(key) ?? []).filter((x) => x !== h),
+      );
     };
   }, [key, on]);
 }
 
 /** What the help lists. */
 export const shortcuts: [string, string][] = [
-  ['/', 'Go to the filter of the list'], ['Ctrl K', 'Find a job, a run or an action'], ['g o', 'Go to Overview'], ['g j', 'Go to Jobs'],
-  ['g r', 'Go to Runs'], ['g d', 'Go to Dead letters'], ['g l', 'Go to Load'], ['g q', 'Go to Queues'], ['g c', 'Go to Cluster'],
-  ['g a', 'Go to Audit'], ['g s', 'Go to Settings'], ['j  k', 'Next and previous row'], ['x', 'Select the row'], ['Enter', 'Open the row'],
-  ['t', 'Trigger the job'], ['p', 'Pause or resume the job'], ['e', 'Edit the job'], ['z', 'Pause and resume live updates'], ['?', 'This help'],
+  ['/', 'Go to the filter of the list'],
+  ['Ctrl K', 'Find a job, a run or an action'],
+  ['g o', 'Go to Overview'],
+  ['g j', 'Go to Jobs'],
+  ['g r', 'Go to Runs'],
+  ['g d', 'Go to Dead letters'],
+  ['g l', 'Go to Load'],
+  ['g q', 'Go to Queues'],
+  ['g c', 'Go to Cluster'],
+  ['g a', 'Go to Audit'],
+  ['g s', 'Go to Settings'],
+  ['j  k', 'Next and previous row'],
+  ['x', 'Select the row'],
+  ['Enter', 'Open the row'],
+  ['t', 'Trigger the job'],
+  ['p', 'Pause or resume the job'],
+  ['e', 'Edit the job'],
+  ['z', 'Pause and resume live updates'],
+  ['?', 'This help'],
 ];

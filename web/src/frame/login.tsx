@@ -64,26 +64,54 @@ export function Login() {
 
   return (
     <main className={css.page}>
-      <form className={css.card} onSubmit={(e) => { e.preventDefault(); if (key && isSecureContext) void login({ key: key.trim() }); }}>
-        <span className={css.logo}><Icon name="bell" size={24} /></span>
+      <form
+        className={css.card}
+        onSubmit={(e) => {
+          e.preventDefault();
+          if (key && isSecureContext) void login({ key: key.trim() });
+        }}
+      >
+        <span className={css.logo}>
+          <Icon name="bell" size={24} />
+        </span>
         <h1>Log in to Belfry</h1>
         {provider() && (
           <>
-            <a className={css.provider} href={providerLink()}>Log in with {provider()}</a>
+            <a className={css.provider} href={providerLink()}>
+              Log in with {provider()}
+            </a>
             <p className={css.or}>or with a key</p>
           </>
         )}
-        <PasswordInput label="API key" placeholder="bfk_…" value={key} onChange={(e) => setKey(e.currentTarget.value)} autoComplete="current-password"
-          data-autofocus spellCheck={false} description="It is sent once, and is not kept in the browser." />
+        <PasswordInput
+          label="API key"
+          placeholder="bfk_…"
+          value={key}
+          onChange={(e) => setKey(e.currentTarget.value)}
+          autoComplete="current-password"
+          data-autofocus
+          spellCheck={false}
+          description="It is sent once, and is not kept in the browser."
+        />
         {!isSecureContext && (
           <p role="alert">
-            This page came over plain HTTP, from an address that is not this machine. Browsers keep the session of Belfry only over HTTPS, or
-            on localhost. Open it over HTTPS, or forward its port: <code>ssh -L {location.port || '80'}:localhost:{location.port || '80'} {location.hostname}</code>
+            This page came over plain HTTP, from an address that is not this machine. Browsers keep the session of Belfry only over HTTPS,
+            or on localhost. Open it over HTTPS, or forward its port:{' '}
+            <code>
+              ssh -L {location.port || '80'}:localhost:{location.port || '80'} {location.hostname}
+            </code>
           </p>
         )}
         {error && <ProblemView error={error} quiet />}
-        <Button type="submit" tone="primary" busy={busy} blocked={!isSecureContext ? 'Open Belfry over HTTPS first' : key ? undefined : 'Enter a key'}
-          onClick={undefined}>Log in</Button>
+        <Button
+          type="submit"
+          tone="primary"
+          busy={busy}
+          blocked={!isSecureContext ? 'Open Belfry over HTTPS first' : key ? undefined : 'Enter a key'}
+          onClick={undefined}
+        >
+          Log in
+        </Button>
         <p className="dim">An admin creates a key with</p>
         <Command>belfry key create --role operator NAME</Command>
       </form>

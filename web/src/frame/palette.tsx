@@ -11,11 +11,17 @@ import css from './palette.module.css';
 type Entry = { id: string; icon: IconName; label: string; hint?: string; go: () => void };
 
 const screens: { to: string; label: string; icon: IconName; role?: Role }[] = [
-  { to: '/', label: 'Overview', icon: 'overview' }, { to: '/jobs', label: 'Jobs', icon: 'jobs' }, { to: '/jobs/new', label: 'New job', icon: 'plus', role: 'editor' },
-  { to: '/import', label: 'Import jobs from a file', icon: 'import', role: 'editor' }, { to: '/runs', label: 'Runs', icon: 'runs' },
-  { to: '/dead-letters', label: 'Dead letters', icon: 'dead' }, { to: '/load', label: 'Load of the next 24 hours', icon: 'load' },
-  { to: '/queues', label: 'Queues and workers', icon: 'queues' }, { to: '/operations', label: 'Operations', icon: 'operations' },
-  { to: '/cluster', label: 'Cluster', icon: 'cluster' }, { to: '/audit', label: 'Audit log', icon: 'audit', role: 'admin' },
+  { to: '/', label: 'Overview', icon: 'overview' },
+  { to: '/jobs', label: 'Jobs', icon: 'jobs' },
+  { to: '/jobs/new', label: 'New job', icon: 'plus', role: 'editor' },
+  { to: '/import', label: 'Import jobs from a file', icon: 'import', role: 'editor' },
+  { to: '/runs', label: 'Runs', icon: 'runs' },
+  { to: '/dead-letters', label: 'Dead letters', icon: 'dead' },
+  { to: '/load', label: 'Load of the next 24 hours', icon: 'load' },
+  { to: '/queues', label: 'Queues and workers', icon: 'queues' },
+  { to: '/operations', label: 'Operations', icon: 'operations' },
+  { to: '/cluster', label: 'Cluster', icon: 'cluster' },
+  { to: '/audit', label: 'Audit log', icon: 'audit', role: 'admin' },
   { to: '/settings', label: 'Settings', icon: 'settings' },
 ];
 
@@ -34,7 +40,10 @@ export function Palette({ close }: { close: () => void }) {
     enabled: wanted.length > 0 && !/^(run|job)_/.test(wanted),
     keep: true,
   });
-  const go = (to: string) => () => { close(); void navigate({ to }); };
+  const go = (to: string) => () => {
+    close();
+    void navigate({ to });
+  };
   const entries: Entry[] = [];
   if (wanted.startsWith('run_')) entries.push({ id: wanted, icon: 'runs', label: wanted, hint: 'run', go: go(`/runs/${wanted}`) });
   if (wanted.startsWith('job_')) entries.push({ id: wanted, icon: 'jobs', label: wanted, hint: 'job', go: go(`/jobs/${wanted}`) });
@@ -43,7 +52,8 @@ export function Palette({ close }: { close: () => void }) {
   }
   for (const s of screens) {
     if (s.role && !may(s.role)) continue;
-    if (s.label.toLowerCase().includes(wanted.toLowerCase())) entries.push({ id: s.to, icon: s.icon, label: s.label, hint: 'go to', go: go(s.to) });
+    if (s.label.toLowerCase().includes(wanted.toLowerCase()))
+      entries.push({ id: s.to, icon: s.icon, label: s.label, hint: 'go to', go: go(s.to) });
   }
   const shown = entries.slice(0, 14);
   const current = Math.min(at, shown.length - 1);
@@ -58,13 +68,38 @@ export function Palette({ close }: { close: () => void }) {
   };
   return (
     <Modal opened onClose={close} withCloseButton={false} padding={0} size={560} aria-label="Find">
-      <input className={css.input} data-autofocus role="combobox" aria-expanded="true" aria-controls={list} aria-label="Find a job, run or action"
-        aria-activedescendant={shown[current] ? `${list}-${current}` : undefined} placeholder="Part of a job's name, run_…, job_…, or a screen"
-        value={text} onChange={(e) => { setText(e.currentTarget.value); setAt(0); }} onKeyDown={key} spellCheck={false} autoComplete="off" />
+      <input
+        className={css.input}
+        data-autofocus
+        role="combobox"
+        aria-expanded="true"
+        aria-controls={list}
+        aria-label="Find a job, run or action"
+        aria-activedescendant={shown[current] ? `${list}-${current}` : undefined}
+        placeholder="Part of a job's name, run_…, job_…, or a screen"
+        value={text}
+        onChange={(e) => {
+          setText(e.currentTarget.value);
+          setAt(0);
+        }}
+        onKeyDown={key}
+        spellCheck={false}
+        autoComplete="off"
+      />
       <ul id={list} role="listbox" aria-label="Results" className={css.list}>
         {shown.map((e, i) => (
-          <li key={e.id} id={`${list}-${i}`} role="option" aria-selected={i === current} className={css.entry} onMouseEnter={() => setAt(i)} onClick={e.go}>
-            <Icon name={e.icon} /><span className="clip grow">{e.label}</span><span className="dim">{e.hint}</span>
+          <li
+            key={e.id}
+            id={`${list}-${i}`}
+            role="option"
+            aria-selected={i === current}
+            className={css.entry}
+            onMouseEnter={() => setAt(i)}
+            onClick={e.go}
+          >
+            <Icon name={e.icon} />
+            <span className="clip grow">{e.label}</span>
+            <span className="dim">{e.hint}</span>
           </li>
         ))}
       </ul>

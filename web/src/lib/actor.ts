@@ -1,4 +1,7 @@
-/** The name of an actor of the audit log: "key:ci [key_06f8…]" is ci, "user:ann@example.com [user_06f8…]" is the person, and belfry is Belfry itself. */
+/**
+ * The name of an actor of the audit log: "key:ci [key_06f8…]" is ci, "user:ann@example.com [user_06f8…]" is the person,
+ * and belfry is Belfry itself.
+ */
 export function actorName(actor: string | undefined): string {
   if (!actor) return '';
   if (actor === 'belfry') return 'Belfry';

@@ -75,24 +75,77 @@ export function BulkDialog({ bulk, scope, close }: { bulk: Bulk; scope: BulkScop
   const total = found ? `${capped(n, found.more)} ${n === 1 && !found.more ? one : many}` : many;
   const blocked = blockedBy({ count: found?.count, more: found?.more ?? false, rate, typed, many });
   return (
-    <Dialog open close={close} wide danger={bulk.danger ?? false} {...(bulk.dismiss ? { dismiss: bulk.dismiss } : {})}
-      title={`${bulk.verb} ${total}`} act={() => start.mutate()} busy={start.isPending}
-      error={start.error ?? dry.error} blocked={dry.error ? 'The count failed' : blocked}
-        action={found ? `${bulk.verb} ${total}` : bulk.verb}>
+    <Dialog
+      open
+      close={close}
+      wide
+      danger={bulk.danger ?? false}
+      {...(bulk.dismiss ? { dismiss: bulk.dismiss } : {})}
+      title={`${bulk.verb} ${total}`}
+      act={() => start.mutate()}
+      busy={start.isPending}
+      error={start.error ?? dry.error}
+      blocked={dry.error ? 'The count failed' : blocked}
+      action={found ? `${bulk.verb} ${total}` : bulk.verb}
+    >
       <p>{bulk.explain}</p>
       <dl className={css.facts}>
-        {scope.words.map(([name, value]) => <div key={name + value}><dt>{name}</dt><dd>{value}</dd></div>)}
-        <div><dt>Counted</dt><dd>{found ? <>{capped(n, found.more)}{found.more ? ', and more match' : ', exact'}</> : dry.error ? '–'
-          : 'counting…'}</dd></div>
+        {scope.words.map(([name, value]) => (
+          <div key={name + value}>
+            <dt>{name}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
+        <div>
+          <dt>Counted</dt>
+          <dd>
+            {found ? (
+              <>
+                {capped(n, found.more)}
+                {found.more ? ', and more match' : ', exact'}
+              </>
+            ) : dry.error ? (
+              '–'
+            ) : (
+              'counting…'
+            )}
+          </dd>
+        </div>
         {found?.sample && found.sample.length > 0 && (
-          <div><dt>Such as</dt><dd>{found.sample.map((x) => <Sample key={x.id} item={x} />)}</dd></div>
+          <div>
+            <dt>Such as</dt>
+            <dd>
+              {found.sample.map((x) => (
+                <Sample key={x.id} item={x} />
+              ))}
+            </dd>
+          </div>
         )}
         {bulk.facts}
       </dl>
-      <Field label="Rate" hint={found && Number(rate) > 0 && n > 0 &&
-        <>{found.more ? 'at least ' : ''}<Took ms={Math.ceil(n / Number(rate)) * 1000} /> until the last one</>}>
-        <span className="row"><input className={css.rate} value={rate} data-autofocus={bulk.note === false || undefined} onChange={(e) => setRate(e.currentTarget.value)}
-          inputMode="numeric" />per second</span>
+      <Field
+        label="Rate"
+        hint={
+          found &&
+          Number(rate) > 0 &&
+          n > 0 && (
+            <>
+              {found.more ? 'at least ' : ''}
+              <Took ms={Math.ceil(n / Number(rate)) * 1000} /> until the last one
+            </>
+          )
+        }
+      >
+        <span className="row">
+          <input
+            className={css.rate}
+            value={rate}
+            data-autofocus={bulk.note === false || undefined}
+            onChange={(e) => setRate(e.currentTarget.value)}
+            inputMode="numeric"
+          />
+          per second
+        </span>
       </Field>
       {bulk.note !== false && (
         <Field label="Note" aside="for the audit log">
@@ -113,8 +166,14 @@ function Sample({ item }: { item: Schemas['BulkPreview']['sample'][number] }) {
   return (
     <span className={css.sample}>
       <span className="clip">{item.name ?? <code>{item.id}</code>}</span>
-      <span className="dim">{item.state === 'due' ? '' : `${item.state}, `}{item.due_at && <>due <When at={item.due_at}
-        utc={false} /></>}</span>
+      <span className="dim">
+        {item.state === 'due' ? '' : `${item.state}, `}
+        {item.due_at && (
+          <>
+            due <When at={item.due_at} utc={false} />
+          </>
+        )}
+      </span>
     </span>
   );
 }
@@ -147,25 +206,50 @@ export function BulkBar({ noun, selected, all, setAll, clear, bulks, rest = [], 
   return (
     <div className={css.bar} role="toolbar" aria-label={`Selected ${noun[1]}`}>
       <b aria-live="polite">{all ? `All ${noun[1]} that match` : `${plural(selected, noun[0], noun[1])} selected`}</b>
-      {all ? <TextButton onClick={() => setAll(false)}>Only the {format(selected)} here</TextButton>
-        : allBlocked ? <span className="dim">{allBlocked}</span> : <TextButton onClick={() => setAll(true)}>All that match</TextButton>}
+      {all ? (
+        <TextButton onClick={() => setAll(false)}>Only the {format(selected)} here</TextButton>
+      ) : allBlocked ? (
+        <span className="dim">{allBlocked}</span>
+      ) : (
+        <TextButton onClick={() => setAll(true)}>All that match</TextButton>
+      )}
       <span className="grow" />
       {bulks.map((b) => (
-        <Button key={b.path} {...(b.icon ? { icon: b.icon } : {})} tone={b.danger ? 'danger' : 'plain'} blocked={tooMany}
-          onClick={() => show(b)}>{b.verb} …</Button>
+        <Button
+          key={b.path}
+          {...(b.icon ? { icon: b.icon } : {})}
+          tone={b.danger ? 'danger' : 'plain'}
+          blocked={tooMany}
+          onClick={() => show(b)}
+        >
+          {b.verb} …
+        </Button>
       ))}
       {rest.length > 0 && (
         <Menu position="bottom-end" width={180}>
-          <Menu.Target><button type="button" className={css.more} aria-label="More actions"><Icon name="more" /></button></Menu.Target>
+          <Menu.Target>
+            <button type="button" className={css.more} aria-label="More actions">
+              <Icon name="more" />
+            </button>
+          </Menu.Target>
           <Menu.Dropdown>
             {rest.map((b) => (
-              <Menu.Item key={b.path} disabled={!!tooMany} leftSection={b.icon && <Icon name={b.icon} size={14} />}
-                {...(b.danger ? { color: 'var(--bad)' } : {})} onClick={() => show(b)}>{b.verb} …</Menu.Item>
+              <Menu.Item
+                key={b.path}
+                disabled={!!tooMany}
+                leftSection={b.icon && <Icon name={b.icon} size={14} />}
+                {...(b.danger ? { color: 'var(--bad)' } : {})}
+                onClick={() => show(b)}
+              >
+                {b.verb} …
+              </Menu.Item>
             ))}
           </Menu.Dropdown>
         </Menu>
       )}
-      <Button tone="quiet" iconOnly icon="close" onClick={clear}>Clear the selection</Button>
+      <Button tone="quiet" iconOnly icon="close" onClick={clear}>
+        Clear the selection
+      </Button>
       {open && <BulkDialog bulk={open} scope={scope(all, open)} close={() => show(null)} />}
     </div>
   );

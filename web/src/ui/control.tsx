@@ -18,9 +18,15 @@ type ButtonProps = ButtonHTMLAttributes<HTMLButtonElement> & {
 export function Button({ tone = 'plain', icon, iconOnly, busy, blocked, children, className = '', onClick, ...rest }: ButtonProps) {
   const label = iconOnly ? { 'aria-label': String(children), title: blocked ?? String(children) } : blocked ? { title: blocked } : {};
   return (
-    <button type="button" className={`${css.button} ${css[tone]} ${iconOnly ? css.iconOnly : ''} ${className}`}
-      aria-disabled={blocked || busy ? true : undefined} aria-busy={busy || undefined}
-      onClick={blocked || busy ? (e) => e.preventDefault() : onClick} {...label} {...rest}>
+    <button
+      type="button"
+      className={`${css.button} ${css[tone]} ${iconOnly ? css.iconOnly : ''} ${className}`}
+      aria-disabled={blocked || busy ? true : undefined}
+      aria-busy={busy || undefined}
+      onClick={blocked || busy ? (e) => e.preventDefault() : onClick}
+      {...label}
+      {...rest}
+    >
       {icon && <Icon name={icon} size={14} />}
       {!iconOnly && children}
     </button>
@@ -29,7 +35,10 @@ export function Button({ tone = 'plain', icon, iconOnly, busy, blocked, children
 
 export function LinkButton({ tone = 'plain', icon, children, ...rest }: LinkProps & { tone?: Tone; icon?: IconName; children: ReactNode }) {
   return (
-    <Link {...rest} className={`${css.button} ${css[tone]}`}>{icon && <Icon name={icon} size={14} />}{children}</Link>
+    <Link {...rest} className={`${css.button} ${css[tone]}`}>
+      {icon && <Icon name={icon} size={14} />}
+      {children}
+    </Link>
   );
 }
 
@@ -38,8 +47,9 @@ export function TextButton(props: ButtonHTMLAttributes<HTMLButtonElement>) {
   return <button type="button" {...props} className={`${css.text} ${props.className ?? ''}`} />;
 }
 
-export const Tag = ({ children, tone = '' }: { children: ReactNode; tone?: '' | 'bad' | 'warn' | 'ok' | 'accent' }) =>
-  <span className={`${css.tag} ${tone ? css['tag_' + tone] : ''}`}>{children}</span>;
+export const Tag = ({ children, tone = '' }: { children: ReactNode; tone?: '' | 'bad' | 'warn' | 'ok' | 'accent' }) => (
+  <span className={`${css.tag} ${tone ? css['tag_' + tone] : ''}`}>{children}</span>
+);
 
 export const Count = ({ children }: { children: ReactNode }) => <span className={css.count}>{children}</span>;
 
@@ -52,7 +62,9 @@ export function Chip({ name, value, onRemove }: { name: string; value: string; o
     <span className={css.chip}>
       <span className="dim">{name}</span> <b>{value}</b>
       {onRemove && (
-        <button type="button" aria-label={`Remove filter ${name} ${value}`} onClick={onRemove}><Icon name="close" size={12} /></button>
+        <button type="button" aria-label={`Remove filter ${name} ${value}`} onClick={onRemove}>
+          <Icon name="close" size={12} />
+        </button>
       )}
     </span>
   );
@@ -67,12 +79,22 @@ export function Copy({ text, label = 'Copy' }: { text: string; label?: string })
     setTimeout(() => setDone(false), 1500);
   };
   return (
-    <button type="button" className={css.copy} onClick={() => void copy()} aria-label={done ? 'Copied' : label} title={done ? 'Copied' : label}>
+    <button
+      type="button"
+      className={css.copy}
+      onClick={() => void copy()}
+      aria-label={done ? 'Copied' : label}
+      title={done ? 'Copied' : label}
+    >
       <Icon name={done ? 'check' : 'copy'} size={14} />
     </button>
   );
 }
 
 /** A command line that does the same as the screen. */
-export const Command = ({ children }: { children: string }) =>
-  <span className={css.command}><code>{children}</code><Copy text={children} label="Copy the command" /></span>;
+export const Command = ({ children }: { children: string }) => (
+  <span className={css.command}>
+    <code>{children}</code>
+    <Copy text={children} label="Copy the command" />
+  </span>
+);

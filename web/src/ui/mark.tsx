@@ -2,56 +2,153 @@ import css from './mark.module.css';
 
 /** One shape per outcome. The shapes differ without colour at 10 px. */
 export type Kind =
-  | 'succeeded' | 'retried' | 'failed' | 'running' | 'accepted' | 'retrying' | 'planned' | 'due' | 'skipped' | 'missed'
-  | 'cancelled' | 'late' | 'clock' | 'calendar' | 'paused' | 'unknown';
+  | 'succeeded'
+  | 'retried'
+  | 'failed'
+  | 'running'
+  | 'accepted'
+  | 'retrying'
+  | 'planned'
+  | 'due'
+  | 'skipped'
+  | 'missed'
+  | 'cancelled'
+  | 'late'
+  | 'clock'
+  | 'calendar'
+  | 'paused'
+  | 'unknown';
 
 export const word: Record<Kind, string> = {
-  succeeded: 'Succeeded', retried: 'Succeeded after a retry', failed: 'Failed', running: 'Running',
-  accepted: 'Accepted, waits for a report', retrying: 'Waits for a retry', planned: 'Planned', due: 'Due', skipped: 'Skipped by a rule',
-  missed: 'Missed', cancelled: 'Cancelled', late: 'Late', clock: 'Clock change', calendar: 'Calendar', paused: 'Paused', unknown: 'Not known',
+  succeeded: 'Succeeded',
+  retried: 'Succeeded after a retry',
+  failed: 'Failed',
+  running: 'Running',
+  accepted: 'Accepted, waits for a report',
+  retrying: 'Waits for a retry',
+  planned: 'Planned',
+  due: 'Due',
+  skipped: 'Skipped by a rule',
+  missed: 'Missed',
+  cancelled: 'Cancelled',
+  late: 'Late',
+  clock: 'Clock change',
+  calendar: 'Calendar',
+  paused: 'Paused',
+  unknown: 'Not known',
 };
 
 const colour: Record<Kind, string> = {
-  succeeded: '--ok-mark', retried: '--ok-mark', failed: '--bad-mark', running: '--accent', accepted: '--accent', retrying: '--warn-mark',
-  planned: '--future-mark', due: '--future-mark', skipped: '--off-mark', missed: '--warn-mark', cancelled: '--off-mark', late: '--warn-mark',
-  clock: '--warn-mark', calendar: '--off-mark', paused: '--off-mark', unknown: '--off-mark',
+  succeeded: '--ok-mark',
+  retried: '--ok-mark',
+  failed: '--bad-mark',
+  running: '--accent',
+  accepted: '--accent',
+  retrying: '--warn-mark',
+  planned: '--future-mark',
+  due: '--future-mark',
+  skipped: '--off-mark',
+  missed: '--warn-mark',
+  cancelled: '--off-mark',
+  late: '--warn-mark',
+  clock: '--warn-mark',
+  calendar: '--off-mark',
+  paused: '--off-mark',
+  unknown: '--off-mark',
 };
 
 /** The mark of a run. Missed occurrences are skips that no rule of the user asked for. */
 export function kindOf(run: { state: string; reason?: string | undefined; attempt?: number | undefined }): Kind {
   switch (run.state) {
-    case 'succeeded': return (run.attempt ?? 1) > 1 ? 'retried' : 'succeeded';
-    case 'failed': return 'failed';
-    case 'running': case 'claimed': case 'delivering': return 'running';
-    case 'accepted': return 'accepted';
-    case 'retrying': return 'retrying';
-    case 'cancelled': return 'cancelled';
-    case 'skipped': return /^(missed|unplanned)/.test(run.reason ?? '') ? 'missed' : 'skipped';
-    case 'due': return 'due';
-    case 'paused': return 'paused';
-    case 'forgotten': case 'unknown': return 'unknown';
-    default: return 'planned';
+    case 'succeeded':
+      return (run.attempt ?? 1) > 1 ? 'retried' : 'succeeded';
+    case 'failed':
+      return 'failed';
+    case 'running':
+    case 'claimed':
+    case 'delivering':
+      return 'running';
+    case 'accepted':
+      return 'accepted';
+    case 'retrying':
+      return 'retrying';
+    case 'cancelled':
+      return 'cancelled';
+    case 'skipped':
+      return /^(missed|unplanned)/.test(run.reason ?? '') ? 'missed' : 'skipped';
+    case 'due':
+      return 'due';
+    case 'paused':
+      return 'paused';
+    case 'forgotten':
+    case 'unknown':
+      return 'unknown';
+    default:
+      return 'planned';
   }
 }
 
 function shape(kind: Kind, c: string) {
   switch (kind) {
-    case 'succeeded': return <circle cx="6" cy="6" r="4.25" fill={c} stroke="none" />;
-    case 'retried': return <><circle cx="6" cy="6" r="2.5" fill={c} stroke="none" /><circle cx="6" cy="6" r="5" strokeWidth="1.1" /></>;
-    case 'failed': return <path d="m2.4 2.4 7.2 7.2m0-7.2L2.4 9.6" strokeWidth="2.2" strokeLinecap="round" />;
-    case 'running': return <><circle cx="6" cy="6" r="4.6" /><path d="M6 1.400v9.200a4.6 4.6 0 0 1 0-9.200z" fill={c} stroke="none" /></>;
-    case 'accepted': return <><circle cx="6" cy="6" r="4.6" /><circle cx="6" cy="6" r="1.7" fill={c} stroke="none" /></>;
-    case 'retrying': return <path d="M10.2 6a4.2 4.2 0 1 1-1.3-3M9.3.8v2.400H6.9" strokeLinecap="round" strokeLinejoin="round" />;
-    case 'planned': return <circle cx="6" cy="6" r="3.9" strokeWidth="1.2" />;
-    case 'due': return <><circle cx="6" cy="6" r="3.9" strokeWidth="1.2" /><path d="M6 3.800V6l1.5 1" strokeWidth="1.1" /></>;
-    case 'skipped': return <circle cx="6" cy="6" r="4.4" strokeDasharray="2.1 2.5" strokeWidth="1.4" />;
-    case 'missed': return <path d="M6 1.1 10.9 6 6 10.9 1.1 6z" strokeWidth="1.7" strokeLinejoin="round" />;
-    case 'cancelled': return <><circle cx="6" cy="6" r="4.5" /><path d="m3 9 6-6" /></>;
-    case 'late': return <path d="M2.4 1.200h7.200L6.7 6l2.9 4.800H2.400L5.3 6z" fill={c} stroke="none" />;
-    case 'clock': return <path d="m6 1.6 5 8.800H1z" fill={c} stroke="none" />;
-    case 'calendar': return <path d="M1.8 3.200h8.400v7H1.800zM1.8 5.600h8.400M4 1.600v2.200M8 1.600v2.2" strokeWidth="1.1" />;
-    case 'paused': return <path d="M4 2.500v7M8 2.500v7" strokeWidth="2" />;
-    case 'unknown': return <path d="M3.8 4.200c.2-1.4 1.1-2.1 2.2-2.1 1.3 0 2.2.8 2.2 2 0 1.600-2.200 1.700-2.200 3.400M6 9.700v.4" strokeLinecap="round" />;
+    case 'succeeded':
+      return <circle cx="6" cy="6" r="4.25" fill={c} stroke="none" />;
+    case 'retried':
+      return (
+        <>
+          <circle cx="6" cy="6" r="2.5" fill={c} stroke="none" />
+          <circle cx="6" cy="6" r="5" strokeWidth="1.1" />
+        </>
+      );
+    case 'failed':
+      return <path d="m2.4 2.4 7.2 7.2m0-7.2L2.4 9.6" strokeWidth="2.2" strokeLinecap="round" />;
+    case 'running':
+      return (
+        <>
+          <circle cx="6" cy="6" r="4.6" />
+          <path d="M6 1.400v9.200a4.6 4.6 0 0 1 0-9.200z" fill={c} stroke="none" />
+        </>
+      );
+    case 'accepted':
+      return (
+        <>
+          <circle cx="6" cy="6" r="4.6" />
+          <circle cx="6" cy="6" r="1.7" fill={c} stroke="none" />
+        </>
+      );
+    case 'retrying':
+      return <path d="M10.2 6a4.2 4.2 0 1 1-1.3-3M9.3.8v2.400H6.9" strokeLinecap="round" strokeLinejoin="round" />;
+    case 'planned':
+      return <circle cx="6" cy="6" r="3.9" strokeWidth="1.2" />;
+    case 'due':
+      return (
+        <>
+          <circle cx="6" cy="6" r="3.9" strokeWidth="1.2" />
+          <path d="M6 3.800V6l1.5 1" strokeWidth="1.1" />
+        </>
+      );
+    case 'skipped':
+      return <circle cx="6" cy="6" r="4.4" strokeDasharray="2.1 2.5" strokeWidth="1.4" />;
+    case 'missed':
+      return <path d="M6 1.1 10.9 6 6 10.9 1.1 6z" strokeWidth="1.7" strokeLinejoin="round" />;
+    case 'cancelled':
+      return (
+        <>
+          <circle cx="6" cy="6" r="4.5" />
+          <path d="m3 9 6-6" />
+        </>
+      );
+    case 'late':
+      return <path d="M2.4 1.200h7.200L6.7 6l2.9 4.800H2.400L5.3 6z" fill={c} stroke="none" />;
+    case 'clock':
+      return <path d="m6 1.6 5 8.800H1z" fill={c} stroke="none" />;
+    case 'calendar':
+      return <path d="M1.8 3.200h8.400v7H1.800zM1.8 5.600h8.400M4 1.600v2.200M8 1.600v2.2" strokeWidth="1.1" />;
+    case 'paused':
+      return <path d="M4 2.500v7M8 2.500v7" strokeWidth="2" />;
+    case 'unknown':
+      return (
+        <path d="M3.8 4.200c.2-1.4 1.1-2.1 2.2-2.1 1.3 0 2.2.8 2.2 2 0 1.600-2.200 1.700-2.200 3.400M6 9.700v.4" strokeLinecap="round" />
+      );
   }
 }
 
@@ -68,7 +165,12 @@ export function Mark({ kind, size = 12, label }: { kind: Kind; size?: number; la
 /** A mark with its word. */
 export function Outcome({ kind, children }: { kind: Kind; children?: React.ReactNode }) {
   const tone = kind === 'failed' ? 'bad' : kind === 'missed' || kind === 'late' || kind === 'retrying' ? 'warn' : '';
-  return <span className={`${css.outcome} ${tone}`}><Mark kind={kind} label="" />{children ?? word[kind]}</span>;
+  return (
+    <span className={`${css.outcome} ${tone}`}>
+      <Mark kind={kind} label="" />
+      {children ?? word[kind]}
+    </span>
+  );
 }
 
 /** Counts outcomes in words: "11 succeeded, 1 failed". */
@@ -83,7 +185,9 @@ export function Spark({ kinds, size = 10 }: { kinds: Kind[]; size?: number }) {
   if (kinds.length === 0) return <span className="dim">–</span>;
   return (
     <span className={css.spark} role="img" aria-label={`Last ${kinds.length}: ${summary(kinds)}`}>
-      {kinds.map((k, i) => <Mark key={i} kind={k} size={size} label="" />)}
+      {kinds.map((k, i) => (
+        <Mark key={i} kind={k} size={size} label="" />
+      ))}
     </span>
   );
 }

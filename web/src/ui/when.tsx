@@ -43,7 +43,8 @@ export function When({ at, zone, local, seconds, utc = true, ago = false }: When
   const now = useNow(ago ? 1000 : 60_000);
   if (Number.isNaN(ms)) return <span className="dim">–</span>;
   const o = mode === 'job' && local ? localParts(local).offset : offset(ms, shown);
-  const time = mode === 'job' && local ? localParts(local).time + (seconds ? localParts(local).seconds || ':00' : '') : clock(ms, shown, seconds);
+  const time =
+    mode === 'job' && local ? localParts(local).time + (seconds ? localParts(local).seconds || ':00' : '') : clock(ms, shown, seconds);
   const day = mode === 'job' && local ? date(Date.parse(localParts(local).date + 'T00:00:00Z')) : date(ms, shown);
   return (
     <time className={css.when} dateTime={new Date(ms).toISOString()}>
@@ -58,7 +59,11 @@ export function When({ at, zone, local, seconds, utc = true, ago = false }: When
 export function Ago({ at }: { at: string }) {
   const now = useNow();
   const ms = Date.parse(at);
-  return <time className="num" dateTime={at} title={`${date(ms)} ${clock(ms, 'UTC', true)} UTC`}>{relative(ms, now)}</time>;
+  return (
+    <time className="num" dateTime={at} title={`${date(ms)} ${clock(ms, 'UTC', true)} UTC`}>
+      {relative(ms, now)}
+    </time>
+  );
 }
 
 /** Milliseconds as a duration; absent: a dash. */

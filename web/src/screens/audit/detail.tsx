@@ -14,19 +14,53 @@ export function Detail({ entry, close }: { entry: Entry; close: () => void }) {
   const version = versionOf(entry);
   return (
     <aside className={css.detail} aria-label={`Entry ${entry.seq}`}>
-      <div className="row"><h2 className="grow">Entry {entry.seq}</h2><Button tone="quiet" iconOnly icon="close" onClick={close}>Close</Button></div>
+      <div className="row">
+        <h2 className="grow">Entry {entry.seq}</h2>
+        <Button tone="quiet" iconOnly icon="close" onClick={close}>
+          Close
+        </Button>
+      </div>
       <dl className={css.facts}>
-        <div><dt>When</dt><dd><When at={entry.at} seconds /></dd></div>
-        <div><dt>By</dt><dd>{entry.actor}</dd></div>
-        <div><dt>Action</dt><dd><code>{entry.action}</code></dd></div>
-        <div><dt>Object</dt><dd>{path ? <Link to={path}>{nameOf(entry)}</Link> : nameOf(entry)}{nameOf(entry) !== entry.object && <code className="dim"> {entry.object}</code>}</dd></div>
-        <div><dt>Hash</dt><dd className="row"><code className="clip">{entry.hash}</code><Copy text={entry.hash} label="Copy the hash" /></dd></div>
+        <div>
+          <dt>When</dt>
+          <dd>
+            <When at={entry.at} seconds />
+          </dd>
+        </div>
+        <div>
+          <dt>By</dt>
+          <dd>{entry.actor}</dd>
+        </div>
+        <div>
+          <dt>Action</dt>
+          <dd>
+            <code>{entry.action}</code>
+          </dd>
+        </div>
+        <div>
+          <dt>Object</dt>
+          <dd>
+            {path ? <Link to={path}>{nameOf(entry)}</Link> : nameOf(entry)}
+            {nameOf(entry) !== entry.object && <code className="dim"> {entry.object}</code>}
+          </dd>
+        </div>
+        <div>
+          <dt>Hash</dt>
+          <dd className="row">
+            <code className="clip">{entry.hash}</code>
+            <Copy text={entry.hash} label="Copy the hash" />
+          </dd>
+        </div>
       </dl>
       {version !== null && version > 1 && <VersionChange job={entry.object} version={version} />}
       {entry.action === 'queue.limit' && <LimitChange entry={entry} />}
       <h3>Detail</h3>
       <Rows rows={rowsOf(entry.detail)} none="It has no detail." />
-      <p className="dim"><Link to="/audit" search={{ object: entry.object } as never}>All entries about this object</Link></p>
+      <p className="dim">
+        <Link to="/audit" search={{ object: entry.object } as never}>
+          All entries about this object
+        </Link>
+      </p>
     </aside>
   );
 }
@@ -36,7 +70,15 @@ export function Rows({ rows, none }: { rows: Row[]; none: string }) {
   const changed = rows.some((r) => r.before !== undefined);
   return (
     <table className={css.rows} aria-label={changed ? 'Changes' : 'Fields'}>
-      {changed && <thead><tr><th scope="col">Field</th><th scope="col">Before</th><th scope="col">After</th></tr></thead>}
+      {changed && (
+        <thead>
+          <tr>
+            <th scope="col">Field</th>
+            <th scope="col">Before</th>
+            <th scope="col">After</th>
+          </tr>
+        </thead>
+      )}
       <tbody>
         {rows.map((r) => (
           <tr key={r.field}>
@@ -70,16 +112,29 @@ function VersionChange({ job, version }: { job: string; version: number }) {
     },
   });
   if (!diff.data) return null;
-  return <><h3>Changed in version {version}</h3><Rows rows={diff.data} none="Nothing in the definition." /></>;
+  return (
+    <>
+      <h3>Changed in version {version}</h3>
+      <Rows rows={diff.data} none="Nothing in the definition." />
+    </>
+  );
 }
 
 /** What the limits were before: the entry before this one about the limits of the queue. */
 function LimitChange({ entry }: { entry: Entry }) {
   const earlier = useData({
     key: ['audit limits', entry.object, entry.seq],
-    get: (signal) => unwrap(api.GET('/api/v1/audit', { params: { query: { object: entry.object, action: 'queue', to: entry.at, page_size: 100 } }, signal })),
+    get: (signal) =>
+      unwrap(
+        api.GET('/api/v1/audit', { params: { query: { object: entry.object, action: 'queue', to: entry.at, page_size: 100 } }, signal }),
+      ),
   });
   const last = earlier.data?.items.find((e) => e.seq < entry.seq && (e.action === 'queue.limit' || e.action === 'queue.create'));
   if (!earlier.data) return null;
-  return <><h3>Changed limits</h3><Rows rows={against(last?.detail ?? {}, entry.detail)} none="The limits stayed as they were." /></>;
+  return (
+    <>
+      <h3>Changed limits</h3>
+      <Rows rows={against(last?.detail ?? {}, entry.detail)} none="The limits stayed as they were." />
+    </>
+  );
 }

@@ -2,7 +2,16 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { addPart, against, auditQuery, instant, pathOf, rowsOf, summary, versionOf, type Entry } from './entries';
 
-const entry = (more: Partial<Entry>): Entry => ({ seq: 1, at: '', actor: 'belfry', action: 'job.pause', object: 'job_1', detail: {}, hash: '', ...more });
+const entry = (more: Partial<Entry>): Entry => ({
+  seq: 1,
+  at: '',
+  actor: 'belfry',
+  action: 'job.pause',
+  object: 'job_1',
+  detail: {},
+  hash: '',
+  ...more,
+});
 
 describe('filters', () => {
   const now = Date.parse('2026-03-30T12:00:00Z');
@@ -20,19 +29,24 @@ describe('filters', () => {
 
 describe('details', () => {
   it('are listed by field, changes with both values', () => {
-    expect(rowsOf({ note: 'moved', rate: { before: '1/s', after: '5/s' } })).toEqual([{ field: 'note', after: 'moved' }, { field: 'rate', before: '1/s', after: '5/s' }]);
+    expect(rowsOf({ note: 'moved', rate: { before: '1/s', after: '5/s' } })).toEqual([
+      { field: 'note', after: 'moved' },
+      { field: 'rate', before: '1/s', after: '5/s' },
+    ]);
     expect(summary({ name: 'x', note: 'moved', version: 3 })).toBe('note=moved, version=3');
   });
   it('against an earlier entry show exactly what differs', () => {
     const detail = fc.dictionary(fc.constantFrom('max_running', 'rate', 'burst', 'note'), fc.oneof(fc.integer(), fc.string()));
-    fc.assert(fc.property(detail, detail, (a, b) => {
-      const fields = against(a, b).map((r) => r.field);
-      for (const k of new Set([...Object.keys(a), ...Object.keys(b)])) {
-        const same = JSON.stringify(a[k]) === JSON.stringify(b[k]);
-        if (!same && typeof a[k] === typeof b[k]) expect(fields).toContain(k);
-        if (same) expect(fields).not.toContain(k);
-      }
-    }));
+    fc.assert(
+      fc.property(detail, detail, (a, b) => {
+        const fields = against(a, b).map((r) => r.field);
+        for (const k of new Set([...Object.keys(a), ...Object.keys(b)])) {
+          const same = JSON.stringify(a[k]) === JSON.stringify(b[k]);
+          if (!same && typeof a[k] === typeof b[k]) expect(fields).toContain(k);
+          if (same) expect(fields).not.toContain(k);
+        }
+      }),
+    );
   });
 });
 

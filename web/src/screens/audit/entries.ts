@@ -11,8 +11,29 @@ export const filterKeys = ['actor', 'action', 'object', 'range', 'from', 'to'] a
 
 /** The kinds of objects and their actions, for the filter. */
 export const actions = [
-  'job', 'job.create', 'job.update', 'job.pause', 'job.resume', 'job.trigger', 'job.backfill', 'job.delete', 'run', 'run.cancel', 'run.retry',
-  'dead_letter', 'operation', 'queue', 'queue.pause', 'queue.resume', 'queue.limit', 'key', 'key.create', 'key.revoke', 'secret', 'secret.set', 'session',
+  'job',
+  'job.create',
+  'job.update',
+  'job.pause',
+  'job.resume',
+  'job.trigger',
+  'job.backfill',
+  'job.delete',
+  'run',
+  'run.cancel',
+  'run.retry',
+  'dead_letter',
+  'operation',
+  'queue',
+  'queue.pause',
+  'queue.resume',
+  'queue.limit',
+  'key',
+  'key.create',
+  'key.revoke',
+  'secret',
+  'secret.set',
+  'session',
 ];
 
 /** An instant of a filter as the API reads it: a date begins at midnight UTC. undefined: it is none. */
@@ -50,7 +71,10 @@ export function rowsOf(detail: unknown): Row[] {
 
 /** The detail in one line: "note=moved, version=3". */
 export const summary = (detail: unknown): string =>
-  rowsOf(detail).filter((r) => r.field !== 'name' && r.after !== '""').map((r) => `${r.field}=${r.after}`).join(', ');
+  rowsOf(detail)
+    .filter((r) => r.field !== 'name' && r.after !== '""')
+    .map((r) => `${r.field}=${r.after}`)
+    .join(', ');
 
 /** The rows of an entry against those of an earlier one about the same object. Fields that only the earlier one has are gone. */
 export function against(earlier: unknown, later: unknown): Row[] {
@@ -98,5 +122,10 @@ export type Verified = { entries: number; hash: string; problem: string; done: b
 
 /** Adds the answer for one part of the chain. */
 export function addPart(part: { ok: boolean; entries: number; hash?: string; problem?: string; next_page_token?: string }): Verified {
-  return { entries: part.entries, hash: part.hash ?? '', problem: part.ok ? '' : part.problem ?? 'The log was changed.', done: !part.ok || !part.next_page_token };
+  return {
+    entries: part.entries,
+    hash: part.hash ?? '',
+    problem: part.ok ? '' : (part.problem ?? 'The log was changed.'),
+    done: !part.ok || !part.next_page_token,
+  };
 }

@@ -21,14 +21,23 @@ const size = 50;
 
 const fields: Field[] = [
   {
-    key: 'actor', label: 'By', free: 'Name or id of a key',
+    key: 'actor',
+    label: 'By',
+    free: 'Name or id of a key',
     load: async () => (await unwrap(api.GET('/api/v1/keys'))).items.map((k) => ({ value: k.name, hint: k.role })),
   },
   { key: 'action', label: 'Action', free: 'job.pause, or job for all', options: actions.map((value) => ({ value })) },
   { key: 'object', label: 'Object', free: 'Id or name of the object' },
   {
-    key: 'range', label: 'Within', show: (v) => ({ '1h': 'the last hour', '24h': 'the last 24 hours', '7d': 'the last 7 days', '30d': 'the last 30 days' })[v] ?? v,
-    options: [{ value: '1h', label: 'the last hour' }, { value: '24h', label: 'the last 24 hours' }, { value: '7d', label: 'the last 7 days' }, { value: '30d', label: 'the last 30 days' }],
+    key: 'range',
+    label: 'Within',
+    show: (v) => ({ '1h': 'the last hour', '24h': 'the last 24 hours', '7d': 'the last 7 days', '30d': 'the last 30 days' })[v] ?? v,
+    options: [
+      { value: '1h', label: 'the last hour' },
+      { value: '24h', label: 'the last 24 hours' },
+      { value: '7d', label: 'the last 7 days' },
+      { value: '30d', label: 'the last 30 days' },
+    ],
   },
   { key: 'from', label: 'From', free: '2026-03-01, or a time in RFC 3339' },
   { key: 'to', label: 'Before', free: '2026-03-08, or a time in RFC 3339' },
@@ -39,34 +48,61 @@ const columns: Column<Entry>[] = [
   { head: 'By', width: '150px', from: 'tablet', cell: (e) => <span title={e.actor}>{actorName(e.actor)}</span> },
   { head: 'Action', width: '150px', cell: (e) => <code>{e.action}</code> },
   {
-    head: 'Object', from: 'tablet', cell: (e) => {
+    head: 'Object',
+    from: 'tablet',
+    cell: (e) => {
       const path = pathOf(e);
-      return path ? <Link to={path} title={e.object}>{nameOf(e)}</Link> : <span title={e.object}>{nameOf(e)}</span>;
+      return path ? (
+        <Link to={path} title={e.object}>
+          {nameOf(e)}
+        </Link>
+      ) : (
+        <span title={e.object}>{nameOf(e)}</span>
+      );
     },
   },
-  { head: 'Detail', from: 'desktop', cell: (e) => <span className="dim" title={summary(e.detail)}>{summary(e.detail) || '–'}</span> },
+  {
+    head: 'Detail',
+    from: 'desktop',
+    cell: (e) => (
+      <span className="dim" title={summary(e.detail)}>
+        {summary(e.detail) || '–'}
+      </span>
+    ),
+  },
   { head: 'Seq', width: '72px', right: true, from: 'desktop', cell: (e) => <span className="dim">{e.seq}</span> },
 ];
 
 /** Who changed what? */
 export default function Audit() {
   const { may } = useSession();
-  if (!may('admin')) return <Page title="Audit"><Forbidden detail="The audit log needs the role admin." /></Page>;
+  if (!may('admin'))
+    return (
+      <Page title="Audit">
+        <Forbidden detail="The audit log needs the role admin." />
+      </Page>
+    );
   return <Log />;
 }
 
 function Log() {
   const [url, set] = useUrl();
   const list = usePages<Entry>({
-    key: ['audit', ...filterKeys.map((k) => url[k] ?? '')], id: (e) => String(e.seq), hold: !!url.entry,
-    get: (token, signal) => unwrap(api.GET('/api/v1/audit', {
-      params: { query: { ...auditQuery(url, Date.now()), page_size: size, ...(token ? { page_token: token } : {}) } }, ...(signal ? { signal } : {}),
-    })),
+    key: ['audit', ...filterKeys.map((k) => url[k] ?? '')],
+    id: (e) => String(e.seq),
+    hold: !!url.entry,
+    get: (token, signal) =>
+      unwrap(
+        api.GET('/api/v1/audit', {
+          params: { query: { ...auditQuery(url, Date.now()), page_size: size, ...(token ? { page_token: token } : {}) } },
+          ...(signal ? { signal } : {}),
+        }),
+      ),
   });
   const chosen = list.rows.find((e) => String(e.seq) === url.entry);
   const any = filtered(url, [...filterKeys]);
   const short = (list.last?.items.length ?? 0) < size;
-  const newest = any ? 0 : list.rows[0]?.seq ?? 0;
+  const newest = any ? 0 : (list.rows[0]?.seq ?? 0);
   return (
     <Page title="Audit" sub="Who changed what">
       <VerifyChain newest={newest} />
@@ -78,13 +114,31 @@ function Log() {
         <div className={css.columns} data-open={chosen ? true : undefined}>
           <div>
             {list.rows.length > 0 && (
-              <Table label="Audit log" rows={list.rows} id={(e) => String(e.seq)} columns={chosen ? columns.slice(0, 4) : columns}
+              <Table
+                label="Audit log"
+                rows={list.rows}
+                id={(e) => String(e.seq)}
+                columns={chosen ? columns.slice(0, 4) : columns}
                 open={(e) => set({ entry: url.entry === String(e.seq) ? undefined : String(e.seq) })}
-                rowClass={(e) => (e === chosen ? css.chosen : undefined)} />
+                rowClass={(e) => (e === chosen ? css.chosen : undefined)}
+              />
             )}
-            {list.rows.length === 0 && !list.more && (any
-              ? <Empty title="No entry matches" action={<TextButton onClick={() => set(Object.fromEntries(filterKeys.map((k) => [k, undefined])))}>Clear the filters</TextButton>} />
-              : <Empty title="The audit log is empty" command="belfry audit list">Each change through the API writes one entry.</Empty>)}
+            {list.rows.length === 0 &&
+              !list.more &&
+              (any ? (
+                <Empty
+                  title="No entry matches"
+                  action={
+                    <TextButton onClick={() => set(Object.fromEntries(filterKeys.map((k) => [k, undefined])))}>
+                      Clear the filters
+                    </TextButton>
+                  }
+                />
+              ) : (
+                <Empty title="The audit log is empty" command="belfry audit list">
+                  Each change through the API writes one entry.
+                </Empty>
+              ))}
             {(list.rows.length > 0 || list.more) && <Endless list={list} short={short} noun={noun} />}
           </div>
           {chosen && <Detail entry={chosen} close={() => set({ entry: undefined })} />}

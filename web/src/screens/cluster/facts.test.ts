@@ -3,13 +3,31 @@ import { describe as group, expect, it } from 'vitest';
 import { describe, findings, look, looks, stateOf, type Cluster, type Node } from './facts';
 
 const now = '2026-03-30T12:00:00Z';
-const node = (name: string, more: Partial<Node> = {}): Node =>
-  ({ name, session: name, started_at: now, expires_at: now, draining: false, partitions: [], version: 'v1', tzdata: 'a', ...more });
+const node = (name: string, more: Partial<Node> = {}): Node => ({
+  name,
+  session: name,
+  started_at: now,
+  expires_at: now,
+  draining: false,
+  partitions: [],
+  version: 'v1',
+  tzdata: 'a',
+  ...more,
+});
 
 function cluster(more: Partial<Cluster> = {}): Cluster {
   return {
-    nodes: [node('one')], partitions: 256, unowned: [], owners: Array.from({ length: 256 }, () => ({ node: 0, epoch: 1 })), lag_more: false,
-    schema_version: 17, database_time: now, clock_in_doubt: false, database: { version: '16', connections: 10, max_connections: 100 }, version: 'v1', ...more,
+    nodes: [node('one')],
+    partitions: 256,
+    unowned: [],
+    owners: Array.from({ length: 256 }, () => ({ node: 0, epoch: 1 })),
+    lag_more: false,
+    schema_version: 17,
+    database_time: now,
+    clock_in_doubt: false,
+    database: { version: '16', connections: 10, max_connections: 100 },
+    version: 'v1',
+    ...more,
   };
 }
 
@@ -17,10 +35,12 @@ const before = (ms: number) => new Date(Date.parse(now) - ms).toISOString();
 
 group('partitions', () => {
   it('are late after a second by the clock of the database', () => {
-    fc.assert(fc.property(fc.integer({ min: 0, max: 10_000 }), (ms) => {
-      const state = stateOf({ node: 0, epoch: 1, oldest_due_at: before(ms) }, Date.parse(now));
-      expect(state).toBe(ms > 1000 ? 'late' : 'owned');
-    }));
+    fc.assert(
+      fc.property(fc.integer({ min: 0, max: 10_000 }), (ms) => {
+        const state = stateOf({ node: 0, epoch: 1, oldest_due_at: before(ms) }, Date.parse(now));
+        expect(state).toBe(ms > 1000 ? 'late' : 'owned');
+      }),
+    );
   });
   it('without an owner say so, even if they are late', () => {
     const c = cluster({ unowned: [3], owners: cluster().owners.map((o, i) => (i === 3 ? { epoch: 4, oldest_due_at: before(5000) } : o)) });
@@ -36,7 +56,10 @@ it('the first twenty owners look different', () => {
 });
 
 group('findings', () => {
-  const texts = (c: Cluster, broken?: Parameters<typeof findings>[1]) => findings(c, broken).map((f) => f.text).join('\n');
+  const texts = (c: Cluster, broken?: Parameters<typeof findings>[1]) =>
+    findings(c, broken)
+      .map((f) => f.text)
+      .join('\n');
   it('are none in a healthy cluster', () => expect(findings(cluster(), { items: [], partial: false })).toEqual([]));
   it('name what is wrong', () => {
     expect(texts(cluster({ unowned: [1, 2] }))).toContain('2 partitions of 256 without an owner');

@@ -33,7 +33,10 @@ export function describe(partition: number, cluster: Cluster): string {
 
 /** The look of an owner: one of five shades and one of four patterns. The first twenty nodes differ. */
 export const looks = 20;
-export const look = (node: number): { shade: number; pattern: number } => ({ shade: 1 + (node * 2) % 5, pattern: Math.floor((node % looks) / 5) });
+export const look = (node: number): { shade: number; pattern: number } => ({
+  shade: 1 + ((node * 2) % 5),
+  pattern: Math.floor((node % looks) / 5),
+});
 
 export const distinct = (values: string[]): string[] => [...new Set(values.filter(Boolean))];
 
@@ -43,23 +46,50 @@ export type Finding = { tone: 'bad' | 'warn'; text: string; link?: 'broken' };
 export function findings(c: Cluster, broken: Broken | undefined): Finding[] {
   const out: Finding[] = [];
   const now = Date.parse(c.database_time);
-  if (c.clock_in_doubt) out.push({ tone: 'bad', text: 'The clock of the database is in doubt: nodes start nothing until it is confirmed. See belfry clock.' });
+  if (c.clock_in_doubt)
+    out.push({ tone: 'bad', text: 'The clock of the database is in doubt: nodes start nothing until it is confirmed. See belfry clock.' });
   if (c.nodes.length === 0) out.push({ tone: 'bad', text: 'No node is alive: nothing is planned and nothing starts.' });
-  else if (c.unowned.length > 0) out.push({ tone: 'bad', text: `${plural(c.unowned.length, 'partition')} of ${count(c.partitions)} without an owner: runs of their jobs wait.` });
+  else if (c.unowned.length > 0)
+    out.push({
+      tone: 'bad',
+      text: `${plural(c.unowned.length, 'partition')} of ${count(c.partitions)} without an owner: runs of their jobs wait.`,
+    });
   const late = c.owners.filter((o) => stateOf(o, now) === 'late');
   if (late.length > 0) {
     const worst = Math.max(...late.map((o) => lag(o, now)));
-    out.push({ tone: 'warn', text: `${capped(late.length, c.lag_more)} ${late.length === 1 ? 'partition is' : 'partitions are'} late: the oldest due run waits ${duration(worst)}.` });
+    const are = late.length === 1 ? 'partition is' : 'partitions are';
+    out.push({
+      tone: 'warn',
+      text: `${capped(late.length, c.lag_more)} ${are} late: the oldest due run waits ${duration(worst)}.`,
+    });
   }
   if (broken && broken.items.length > 0) {
-    out.push({ tone: 'bad', link: 'broken', text: `${capped(broken.items.length, broken.partial)} ${broken.items.length === 1 && !broken.partial ? 'schedule' : 'schedules'} cannot be planned.` });
+    const noun = broken.items.length === 1 && !broken.partial ? 'schedule' : 'schedules';
+    out.push({
+      tone: 'bad',
+      link: 'broken',
+      text: `${capped(broken.items.length, broken.partial)} ${noun} cannot be planned.`,
+    });
   }
   const versions = distinct(c.nodes.map((n) => n.version));
-  if (versions.length > 1) out.push({ tone: 'warn', text: `Nodes have ${versions.length} versions: ${versions.join(', ')}. That is normal during an upgrade only.` });
-  if (distinct(c.nodes.map((n) => n.tzdata)).length > 1) out.push({ tone: 'warn', text: 'Nodes have different time zone rules: they may compute different times for a schedule.' });
+  if (versions.length > 1)
+    out.push({
+      tone: 'warn',
+      text: `Nodes have ${versions.length} versions: ${versions.join(', ')}. That is normal during an upgrade only.`,
+    });
+  if (distinct(c.nodes.map((n) => n.tzdata)).length > 1)
+    out.push({ tone: 'warn', text: 'Nodes have different time zone rules: they may compute different times for a schedule.' });
   const full = c.nodes.filter((n) => n.slots && n.slots_free === 0);
-  if (full.length > 0) out.push({ tone: 'warn', text: `${full.map((n) => n.name).slice(0, 3).join(', ')} ${full.length === 1 ? 'has' : 'have'} no free slot: due runs wait for one.` });
+  if (full.length > 0)
+    out.push({
+      tone: 'warn',
+      text: `${full
+        .map((n) => n.name)
+        .slice(0, 3)
+        .join(', ')} ${full.length === 1 ? 'has' : 'have'} no free slot: due runs wait for one.`,
+    });
   const { connections, max_connections: most } = c.database;
-  if (most > 0 && connections > most * 0.9) out.push({ tone: 'warn', text: `${connections} of ${most} connections of the database are in use.` });
+  if (most > 0 && connections > most * 0.9)
+    out.push({ tone: 'warn', text: `${connections} of ${most} connections of the database are in use.` });
   return out;
 }

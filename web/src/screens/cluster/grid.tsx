@@ -29,19 +29,37 @@ export function PartitionGrid({ cluster, chosen, choose, node }: Props) {
   const rows = Array.from({ length: Math.ceil(cluster.owners.length / width) }, (_, r) => r * width);
   return (
     <div className={css.frame}>
-      <div className={css.head} aria-hidden="true"><span />{Array.from({ length: width }, (_, i) => <span key={i}>{i}</span>)}</div>
+      <div className={css.head} aria-hidden="true">
+        <span />
+        {Array.from({ length: width }, (_, i) => (
+          <span key={i}>{i}</span>
+        ))}
+      </div>
       <div role="grid" aria-label="Partitions by owner. Arrow keys move." ref={grid} onKeyDown={key}>
         {rows.map((first) => (
           <div role="row" key={first} className={css.row}>
-            <span role="rowheader" className={css.number}>{first}</span>
+            <span role="rowheader" className={css.number}>
+              {first}
+            </span>
             {cluster.owners.slice(first, first + width).map((o, i) => {
               const p = first + i;
               const state = stateOf(o, now);
               const seen = o.node === undefined ? null : look(o.node);
               return (
-                <span key={p} role="gridcell" className={`${css.tile} ${css.cell}`} data-state={state} data-tint={seen?.shade} data-weave={seen?.pattern}
-                  data-dim={(node !== null && o.node !== node) || undefined} tabIndex={p === chosen ? 0 : -1} aria-selected={p === chosen}
-                  aria-label={describe(p, cluster)} title={describe(p, cluster)} onClick={() => choose(p)} />
+                <span
+                  key={p}
+                  role="gridcell"
+                  className={`${css.tile} ${css.cell}`}
+                  data-state={state}
+                  data-tint={seen?.shade}
+                  data-weave={seen?.pattern}
+                  data-dim={(node !== null && o.node !== node) || undefined}
+                  tabIndex={p === chosen ? 0 : -1}
+                  aria-selected={p === chosen}
+                  aria-label={describe(p, cluster)}
+                  title={describe(p, cluster)}
+                  onClick={() => choose(p)}
+                />
               );
             })}
           </div>
@@ -61,11 +79,20 @@ export function PartitionTable({ cluster }: { cluster: Cluster }) {
       {open && (
         <div className={css.scroll} tabIndex={0} role="region" aria-label="Partitions as a table">
           <table>
-            <thead><tr><th scope="col">Partition</th><th scope="col">Owner</th><th scope="col">Epoch</th><th scope="col">Oldest due run</th></tr></thead>
+            <thead>
+              <tr>
+                <th scope="col">Partition</th>
+                <th scope="col">Owner</th>
+                <th scope="col">Epoch</th>
+                <th scope="col">Oldest due run</th>
+              </tr>
+            </thead>
             <tbody>
               {cluster.owners.map((o, p) => (
                 <tr key={p}>
-                  <th scope="row">{p}</th><td>{o.node === undefined ? 'no owner' : cluster.nodes[o.node]?.name}</td><td>{o.epoch}</td>
+                  <th scope="row">{p}</th>
+                  <td>{o.node === undefined ? 'no owner' : cluster.nodes[o.node]?.name}</td>
+                  <td>{o.epoch}</td>
                   <td>{o.oldest_due_at ? `${duration(lag(o, now))} late` : 'none'}</td>
                 </tr>
               ))}
@@ -73,7 +100,9 @@ export function PartitionTable({ cluster }: { cluster: Cluster }) {
           </table>
         </div>
       )}
-      <p className="dim">The same in a terminal: <Code>belfry cluster -o json</Code></p>
+      <p className="dim">
+        The same in a terminal: <Code>belfry cluster -o json</Code>
+      </p>
     </details>
   );
 }

@@ -19,10 +19,16 @@ import css from './cluster.module.css';
 /** Which nodes are there, who owns what, and is anything behind? */
 export default function ClusterScreen() {
   const cluster = useData<Cluster>({ key: ['cluster'], every: 2000, get: (signal) => unwrap(api.GET('/api/v1/cluster', { signal })) });
-  const broken = useData<Broken>({ key: ['broken'], every: 10_000, get: (signal) => unwrap(api.GET('/api/v1/schedules:broken', { signal })) });
+  const broken = useData<Broken>({
+    key: ['broken'],
+    every: 10_000,
+    get: (signal) => unwrap(api.GET('/api/v1/schedules:broken', { signal })),
+  });
   return (
     <Page title="Cluster" sub={cluster.data && <Summary cluster={cluster.data} />}>
-      <Loaded query={cluster} rows={12}>{(c) => <Content cluster={c} broken={broken.data} />}</Loaded>
+      <Loaded query={cluster} rows={12}>
+        {(c) => <Content cluster={c} broken={broken.data} />}
+      </Loaded>
     </Page>
   );
 }
@@ -31,8 +37,18 @@ function Summary({ cluster: c }: { cluster: Cluster }) {
   const slots = c.nodes.reduce((n, x) => n + (x.slots ?? 0), 0);
   const free = c.nodes.reduce((n, x) => n + (x.slots_free ?? 0), 0);
   return (
-    <>{plural(c.nodes.length, 'node')} · {c.unowned.length === 0 ? `all ${c.partitions} partitions have an owner` : `${c.unowned.length} of ${c.partitions} partitions without an owner`}
-      {slots > 0 && <> · {count(free)} of {count(slots)} slots free</>}</>
+    <>
+      {plural(c.nodes.length, 'node')} ·{' '}
+      {c.unowned.length === 0
+        ? `all ${c.partitions} partitions have an owner`
+        : `${c.unowned.length} of ${c.partitions} partitions without an owner`}
+      {slots > 0 && (
+        <>
+          {' '}
+          · {count(free)} of {count(slots)} slots free
+        </>
+      )}
+    </>
   );
 }
 
@@ -66,17 +82,23 @@ function Content({ cluster, broken }: { cluster: Cluster; broken: Broken | undef
 function Findings({ list }: { list: Finding[] }) {
   return (
     <div className={css.findings} role="status">
-      {list.length === 0
-        ? <p className={css.fine}><Icon name="check" size={14} /> Nothing needs you here. <span className="dim">More checks of the database and of this machine:</span> <Command>belfry doctor</Command></p>
-        : (
-          <ul>
-            {list.map((f) => (
-              <li key={f.text} data-tone={f.tone}>
-                <Icon name="warning" /><span className="grow">{f.text} {f.link && <a href="#broken">Show them</a>}</span>
-              </li>
-            ))}
-          </ul>
-        )}
+      {list.length === 0 ? (
+        <p className={css.fine}>
+          <Icon name="check" size={14} /> Nothing needs you here.{' '}
+          <span className="dim">More checks of the database and of this machine:</span> <Command>belfry doctor</Command>
+        </p>
+      ) : (
+        <ul>
+          {list.map((f) => (
+            <li key={f.text} data-tone={f.tone}>
+              <Icon name="warning" />
+              <span className="grow">
+                {f.text} {f.link && <a href="#broken">Show them</a>}
+              </span>
+            </li>
+          ))}
+        </ul>
+      )}
     </div>
   );
 }
@@ -94,9 +116,27 @@ function Chosen({ cluster, partition }: { cluster: Cluster; partition: number })
     <div aria-live="polite">
       <h2>Partition {partition}</h2>
       <dl className={css.facts}>
-        <div><dt>Owner</dt><dd>{node ? <span className="row"><Swatch node={o.node!} />{node.name}</span> : <Outcome kind="missed">No owner: its runs wait</Outcome>}</dd></div>
-        <div><dt>Oldest due</dt><dd>{late > lateAfter ? <Outcome kind="late">{duration(late)} late</Outcome> : late > 0 ? duration(late) : 'none waits'}</dd></div>
-        <div><dt>Changes of owner</dt><dd className="num">{count(o.epoch)}</dd></div>
+        <div>
+          <dt>Owner</dt>
+          <dd>
+            {node ? (
+              <span className="row">
+                <Swatch node={o.node!} />
+                {node.name}
+              </span>
+            ) : (
+              <Outcome kind="missed">No owner: its runs wait</Outcome>
+            )}
+          </dd>
+        </div>
+        <div>
+          <dt>Oldest due</dt>
+          <dd>{late > lateAfter ? <Outcome kind="late">{duration(late)} late</Outcome> : late > 0 ? duration(late) : 'none waits'}</dd>
+        </div>
+        <div>
+          <dt>Changes of owner</dt>
+          <dd className="num">{count(o.epoch)}</dd>
+        </div>
       </dl>
     </div>
   );
@@ -110,12 +150,21 @@ function Legend({ cluster, node, choose }: { cluster: Cluster; node: number | nu
         {cluster.nodes.slice(0, 20).map((n, i) => (
           <li key={n.session}>
             <button type="button" aria-pressed={node === i} onClick={() => choose(node === i ? undefined : n.session)}>
-              <Swatch node={i} /><span className="clip grow">{n.name}</span><span className="num dim">{n.partitions.length}</span>
+              <Swatch node={i} />
+              <span className="clip grow">{n.name}</span>
+              <span className="num dim">{n.partitions.length}</span>
             </button>
           </li>
         ))}
-        <li className={css.key}><i className={`${css.tile} ${css.swatch}`} data-state="unowned" aria-hidden="true" /><span className="grow">No owner</span><span className="num dim">{cluster.unowned.length}</span></li>
-        <li className={css.key}><i className={`${css.tile} ${css.swatch}`} data-state="late" aria-hidden="true" /><span className="grow">Oldest due run waits over 1 s</span></li>
+        <li className={css.key}>
+          <i className={`${css.tile} ${css.swatch}`} data-state="unowned" aria-hidden="true" />
+          <span className="grow">No owner</span>
+          <span className="num dim">{cluster.unowned.length}</span>
+        </li>
+        <li className={css.key}>
+          <i className={`${css.tile} ${css.swatch}`} data-state="late" aria-hidden="true" />
+          <span className="grow">Oldest due run waits over 1 s</span>
+        </li>
       </ul>
       {cluster.nodes.length > 20 && <p className="dim">{count(cluster.nodes.length - 20)} more nodes in the table.</p>}
       {node !== null && <TextButton onClick={() => choose(undefined)}>Show all owners</TextButton>}
@@ -128,10 +177,27 @@ function Database({ cluster: c }: { cluster: Cluster }) {
     <div>
       <h2>Database</h2>
       <dl className={css.facts}>
-        <div><dt>Clock</dt><dd><When at={c.database_time} seconds utc={false} />{c.clock_in_doubt && <Outcome kind="late">in doubt</Outcome>}</dd></div>
-        <div><dt>PostgreSQL</dt><dd>{c.database.version}</dd></div>
-        <div><dt>Schema</dt><dd className="num">{c.schema_version}</dd></div>
-        <div><dt>Connections</dt><dd><LimitBar used={c.database.connections} limit={c.database.max_connections} label="Connections" /></dd></div>
+        <div>
+          <dt>Clock</dt>
+          <dd>
+            <When at={c.database_time} seconds utc={false} />
+            {c.clock_in_doubt && <Outcome kind="late">in doubt</Outcome>}
+          </dd>
+        </div>
+        <div>
+          <dt>PostgreSQL</dt>
+          <dd>{c.database.version}</dd>
+        </div>
+        <div>
+          <dt>Schema</dt>
+          <dd className="num">{c.schema_version}</dd>
+        </div>
+        <div>
+          <dt>Connections</dt>
+          <dd>
+            <LimitBar used={c.database.connections} limit={c.database.max_connections} label="Connections" />
+          </dd>
+        </div>
       </dl>
     </div>
   );
@@ -141,16 +207,57 @@ function Nodes({ cluster }: { cluster: Cluster }) {
   const mixed = distinct(cluster.nodes.map((n) => n.version)).length > 1;
   const zones = distinct(cluster.nodes.map((n) => n.tzdata)).length > 1;
   const columns: Column<Node>[] = [
-    { head: 'Node', cell: (n, i) => <span className="row"><Swatch node={i} /><b className="clip" title={n.session}>{n.name}</b>{n.draining && <span className="phone"><Tag tone="warn">Draining</Tag></span>}</span> },
-    { head: 'State', width: '110px', from: 'tablet', cell: (n) => (n.draining ? <Tag tone="warn">Draining</Tag> : <Tag>Active</Tag>) },
-    { head: 'Version', width: '116px', cell: (n) => (mixed ? <Tag tone="warn">{n.version || 'unknown'}</Tag> : n.version || <span className="dim">unknown</span>) },
     {
-      head: 'Slots in use', width: '160px', from: 'tablet', cell: (n) => (n.slots === undefined || n.slots_free === undefined ? <span className="dim">not reported</span>
-        : <LimitBar used={n.slots - n.slots_free} limit={n.slots} label="Slots in use" />),
+      head: 'Node',
+      cell: (n, i) => (
+        <span className="row">
+          <Swatch node={i} />
+          <b className="clip" title={n.session}>
+            {n.name}
+          </b>
+          {n.draining && (
+            <span className="phone">
+              <Tag tone="warn">Draining</Tag>
+            </span>
+          )}
+        </span>
+      ),
+    },
+    { head: 'State', width: '110px', from: 'tablet', cell: (n) => (n.draining ? <Tag tone="warn">Draining</Tag> : <Tag>Active</Tag>) },
+    {
+      head: 'Version',
+      width: '116px',
+      cell: (n) => (mixed ? <Tag tone="warn">{n.version || 'unknown'}</Tag> : n.version || <span className="dim">unknown</span>),
+    },
+    {
+      head: 'Slots in use',
+      width: '160px',
+      from: 'tablet',
+      cell: (n) =>
+        n.slots === undefined || n.slots_free === undefined ? (
+          <span className="dim">not reported</span>
+        ) : (
+          <LimitBar used={n.slots - n.slots_free} limit={n.slots} label="Slots in use" />
+        ),
     },
     { head: 'Partitions', width: '90px', right: true, cell: (n) => n.partitions.length },
-    { head: 'Session left', width: '110px', right: true, from: 'tablet', cell: (n) => duration(Math.max(0, Date.parse(n.expires_at) - Date.parse(cluster.database_time))) },
-    { head: 'Time zone rules', width: '130px', from: 'desktop', cell: (n) => <code className={zones ? 'warn' : 'dim'} title={n.tzdata}>{n.tzdata.slice(0, 12) || '–'}</code> },
+    {
+      head: 'Session left',
+      width: '110px',
+      right: true,
+      from: 'tablet',
+      cell: (n) => duration(Math.max(0, Date.parse(n.expires_at) - Date.parse(cluster.database_time))),
+    },
+    {
+      head: 'Time zone rules',
+      width: '130px',
+      from: 'desktop',
+      cell: (n) => (
+        <code className={zones ? 'warn' : 'dim'} title={n.tzdata}>
+          {n.tzdata.slice(0, 12) || '–'}
+        </code>
+      ),
+    },
     { head: 'Started', width: '110px', right: true, from: 'desktop', cell: (n) => <Ago at={n.started_at} /> },
   ];
   return (
@@ -163,17 +270,30 @@ function Nodes({ cluster }: { cluster: Cluster }) {
 function BrokenSchedules({ broken }: { broken: Broken }) {
   return (
     <Section title="Schedules that cannot be planned" id="broken" aside={broken.partial && <span className="dim">There may be more.</span>}>
-      <Table label="Broken schedules" rows={broken.items} id={(b) => JSON.stringify(b.schedule)} columns={[
-        { head: 'Schedule', cell: (b) => <code>{JSON.stringify(b.schedule)}</code> },
-        { head: 'Problem', cell: (b) => <span title={b.problem}>{b.problem}</span> },
-        { head: 'Jobs', width: '80px', right: true, cell: (b) => `${count(b.jobs)}${b.more ? '+' : ''}` },
-        {
-          head: 'Such as', from: 'tablet', cell: (b) => b.sample.map((j, i) => (
-            <span key={j.job}>{i > 0 && ', '}<Link to="/jobs/$job" params={{ job: j.job }}>{j.name}</Link></span>
-          )),
-        },
-        { head: 'Since', width: '110px', right: true, from: 'tablet', cell: (b) => <Ago at={b.since} /> },
-      ]} />
+      <Table
+        label="Broken schedules"
+        rows={broken.items}
+        id={(b) => JSON.stringify(b.schedule)}
+        columns={[
+          { head: 'Schedule', cell: (b) => <code>{JSON.stringify(b.schedule)}</code> },
+          { head: 'Problem', cell: (b) => <span title={b.problem}>{b.problem}</span> },
+          { head: 'Jobs', width: '80px', right: true, cell: (b) => `${count(b.jobs)}${b.more ? '+' : ''}` },
+          {
+            head: 'Such as',
+            from: 'tablet',
+            cell: (b) =>
+              b.sample.map((j, i) => (
+                <span key={j.job}>
+                  {i > 0 && ', '}
+                  <Link to="/jobs/$job" params={{ job: j.job }}>
+                    {j.name}
+                  </Link>
+                </span>
+              )),
+          },
+          { head: 'Since', width: '110px', right: true, from: 'tablet', cell: (b) => <Ago at={b.since} /> },
+        ]}
+      />
     </Section>
   );
 }

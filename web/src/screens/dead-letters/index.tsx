@@ -41,33 +41,68 @@ export default function DeadLetters() {
   const summary = useData<DeadSummary>({
     key: ['dead-letters', 'summary', by, filter],
     get: (signal) => snapshot(`/api/v1/dead-letters:summary?${query({ by, ...filter })}`, signal),
-    every: 5000, keep: true,
+    every: 5000,
+    keep: true,
   });
   const s = summary.data;
   const sub = s && s.total > 0 && (
-    <>{capped(s.total, s.more)} in {plural(s.groups.length, by === 'cause' ? 'cause' : by)}{s.partial && ', the largest ones'}</>
+    <>
+      {capped(s.total, s.more)} in {plural(s.groups.length, by === 'cause' ? 'cause' : by)}
+      {s.partial && ', the largest ones'}
+    </>
   );
   return (
     <Page title="Dead letters" sub={sub}>
       <div className={css.bar}>
         <span className="dim">Group by</span>
-        <SegmentedControl aria-label="Group by" size="xs" value={by} onChange={(v) => setUrl({ by: v === 'cause' ? undefined : v, open: undefined })}
-          data={[{ value: 'cause', label: 'Cause' }, { value: 'job', label: 'Job' }, { value: 'queue', label: 'Queue' }, { value: 'reason', label: 'Reason' }]} />
-        {filters.filter((f) => url[f]).map((f) => <Chip key={f} name={f.replace('_', ' ')} value={url[f]!} onRemove={() => setUrl({ [f]: undefined })} />)}
+        <SegmentedControl
+          aria-label="Group by"
+          size="xs"
+          value={by}
+          onChange={(v) => setUrl({ by: v === 'cause' ? undefined : v, open: undefined })}
+          data={[
+            { value: 'cause', label: 'Cause' },
+            { value: 'job', label: 'Job' },
+            { value: 'queue', label: 'Queue' },
+            { value: 'reason', label: 'Reason' },
+          ]}
+        />
+        {filters
+          .filter((f) => url[f])
+          .map((f) => (
+            <Chip key={f} name={f.replace('_', ' ')} value={url[f]!} onRemove={() => setUrl({ [f]: undefined })} />
+          ))}
       </div>
       <Loaded query={summary}>
-        {(data) => data.groups.length === 0
-          ? Object.keys(filter).length > 0
-            ? <Empty title="No dead letter matches" action={<TextButton onClick={() => setUrl(Object.fromEntries(filters.map((f) => [f, undefined])))}>Clear the filter</TextButton>} />
-            : <Empty title="Nothing waits for you" command="belfry dlq list">A run that fails permanently appears here until it is redriven or discarded.</Empty>
-          : (
+        {(data) =>
+          data.groups.length === 0 ? (
+            Object.keys(filter).length > 0 ? (
+              <Empty
+                title="No dead letter matches"
+                action={
+                  <TextButton onClick={() => setUrl(Object.fromEntries(filters.map((f) => [f, undefined])))}>Clear the filter</TextButton>
+                }
+              />
+            ) : (
+              <Empty title="Nothing waits for you" command="belfry dlq list">
+                A run that fails permanently appears here until it is redriven or discarded.
+              </Empty>
+            )
+          ) : (
             <ul className={css.groups}>
               {data.groups.map((g) => (
-                <Group key={g.key} g={g} by={by} filter={filter} open={url.open === g.key}
-                  toggle={() => setUrl({ open: url.open === g.key ? undefined : g.key })} />
+                <Group
+                  key={g.key}
+                  g={g}
+                  by={by}
+                  filter={filter}
+                  open={url.open === g.key}
+                  toggle={() => setUrl({ open: url.open === g.key ? undefined : g.key })}
+                />
               ))}
             </ul>
-          )}
+          )
+        }
       </Loaded>
     </Page>
   );
@@ -76,11 +111,23 @@ export default function DeadLetters() {
 /** The filter that selects exactly a group. */
 const groupFilter = (g: DeadGroup, by: By, filter: Record<string, string>) => ({ ...filter, [by]: g.key });
 
-function Group({ g, by, filter, open, toggle }: { g: DeadGroup; by: By; filter: Record<string, string>; open: boolean; toggle: () => void }) {
+function Group({
+  g,
+  by,
+  filter,
+  open,
+  toggle,
+}: {
+  g: DeadGroup;
+  by: By;
+  filter: Record<string, string>;
+  open: boolean;
+  toggle: () => void;
+}) {
   const session = useSession();
   const [dialog, setDialog] = useState<'redrive' | 'discard' | null>(null);
   const own = groupFilter(g, by, filter);
-  const title = by === 'job' ? g.job_name ?? g.job : by === 'queue' || by === 'reason' ? g.key : g.message ?? g.reason;
+  const title = by === 'job' ? (g.job_name ?? g.job) : by === 'queue' || by === 'reason' ? g.key : (g.message ?? g.reason);
   return (
     <li className={css.group}>
       <div className={css.head}>
@@ -90,17 +137,32 @@ function Group({ g, by, filter, open, toggle }: { g: DeadGroup; by: By; filter: 
           <span className={css.what}>
             <code className={css.message}>{title}</code>
             <span className={css.where}>
-              {g.status && !title.startsWith(String(g.status)) ? <><Tag tone="bad">{g.status}</Tag> </> : null}{g.reason} · queue {g.queue}{by !== 'job' && <> · last in {g.job_name ?? 'a deleted job'}</>}
+              {g.status && !title.startsWith(String(g.status)) ? (
+                <>
+                  <Tag tone="bad">{g.status}</Tag>{' '}
+                </>
+              ) : null}
+              {g.reason} · queue {g.queue}
+              {by !== 'job' && <> · last in {g.job_name ?? 'a deleted job'}</>}
             </span>
           </span>
         </button>
         <span className={css.when}>
           <Bars counts={g.sparkline} label={`${count(g.count)} failures between ${g.oldest_at} and ${g.newest_at}`} />
-          <span className="dim">{g.count > 1 && <><Ago at={g.oldest_at} /> to </>}<Ago at={g.newest_at} /></span>
+          <span className="dim">
+            {g.count > 1 && (
+              <>
+                <Ago at={g.oldest_at} /> to{' '}
+              </>
+            )}
+            <Ago at={g.newest_at} />
+          </span>
         </span>
         {session.may('operator') && (
           <span className={css.actions}>
-            <Button icon="redo" onClick={() => setDialog('redrive')}>Redrive…</Button>
+            <Button icon="redo" onClick={() => setDialog('redrive')}>
+              Redrive…
+            </Button>
             <Button onClick={() => setDialog('discard')}>Discard…</Button>
           </span>
         )}
@@ -116,38 +178,88 @@ function Letters({ filter, group }: { filter: Record<string, string>; group: Dea
   const list = useData<{ items: DeadLetter[]; next_page_token?: string }>({
     key: ['dead-letters', 'list', filter],
     get: (signal) => snapshot(`/api/v1/dead-letters?${query({ ...filter, page_size: '20' })}`, signal),
-    every: 5000, keep: true,
+    every: 5000,
+    keep: true,
   });
-  const redrive = useAction((run: string) => unwrap(api.POST('/api/v1/dead-letters/{run}:redrive', { params: { path: { run } } })), { done: () => 'The run is redriven.' });
-  const discard = useAction((run: string) => unwrap(api.POST('/api/v1/dead-letters/{run}:discard', { params: { path: { run } } })), { done: () => 'The dead letter is discarded.' });
+  const redrive = useAction((run: string) => unwrap(api.POST('/api/v1/dead-letters/{run}:redrive', { params: { path: { run } } })), {
+    done: () => 'The run is redriven.',
+  });
+  const discard = useAction((run: string) => unwrap(api.POST('/api/v1/dead-letters/{run}:discard', { params: { path: { run } } })), {
+    done: () => 'The dead letter is discarded.',
+  });
   const s = group.since;
   return (
     <div className={css.letters}>
       {s && (
         <p className={css.since}>
           <Mark kind={s.failed > 0 ? 'failed' : s.succeeded > 0 ? 'succeeded' : 'planned'} label="" />
-          Since the last failure, {plural(s.succeeded, 'run')}{s.more ? ' or more' : ''} of {s.jobs === 1 ? 'this job' : `the ${s.jobs} jobs that failed last`} succeeded and {count(s.failed)} failed.
+          Since the last failure, {plural(s.succeeded, 'run')}
+          {s.more ? ' or more' : ''} of {s.jobs === 1 ? 'this job' : `the ${s.jobs} jobs that failed last`} succeeded and{' '}
+          {count(s.failed)}{' '}
+          failed.
         </p>
       )}
       <Loaded query={list} rows={3}>
         {(data) => (
           <>
-            <Table label="Dead letters of the group" rows={data.items} id={(l) => l.run} columns={[
-              { head: 'Job', cell: (l) => (l.job_name ? <Link to="/jobs/$job" params={{ job: l.job }}>{l.job_name}</Link> : <span className="dim">deleted job</span>) },
-              { head: 'Failed', cell: (l) => <When at={l.failed_at} seconds utc={false} ago />, className: css.failedColumn },
-              { head: 'Due', cell: (l) => <When at={l.due_at} utc={false} />, width: '170px', from: 'desktop' },
-              { head: 'Attempts', cell: (l) => l.attempt, width: '80px', right: true, from: 'tablet' },
-              { head: 'Run', cell: (l) => <Link to="/runs/$run" params={{ run: l.run }} className={`mono ${css.run}`}>{l.run}</Link>, from: 'tablet' },
-              ...(session.may('operator') ? [{
-                head: <span className="sr">Actions</span>, className: css.actionsColumn, right: true, cell: (l: DeadLetter) => (
-                  <span className={css.rowActions}>
-                    <Button tone="quiet" onClick={() => redrive.mutate(l.run)} blocked={l.job_name ? undefined : 'Its job is deleted'}>Redrive</Button>
-                    <Button tone="quiet" onClick={() => discard.mutate(l.run)}>Discard</Button>
-                  </span>
-                ),
-              }] : []),
-            ]} />
-            {data.next_page_token && <p className="dim">The newest 20 are shown. Filter by job or time to see others, or list all: <code>belfry dlq list</code></p>}
+            <Table
+              label="Dead letters of the group"
+              rows={data.items}
+              id={(l) => l.run}
+              columns={[
+                {
+                  head: 'Job',
+                  cell: (l) =>
+                    l.job_name ? (
+                      <Link to="/jobs/$job" params={{ job: l.job }}>
+                        {l.job_name}
+                      </Link>
+                    ) : (
+                      <span className="dim">deleted job</span>
+                    ),
+                },
+                { head: 'Failed', cell: (l) => <When at={l.failed_at} seconds utc={false} ago />, className: css.failedColumn },
+                { head: 'Due', cell: (l) => <When at={l.due_at} utc={false} />, width: '170px', from: 'desktop' },
+                { head: 'Attempts', cell: (l) => l.attempt, width: '80px', right: true, from: 'tablet' },
+                {
+                  head: 'Run',
+                  cell: (l) => (
+                    <Link to="/runs/$run" params={{ run: l.run }} className={`mono ${css.run}`}>
+                      {l.run}
+                    </Link>
+                  ),
+                  from: 'tablet',
+                },
+                ...(session.may('operator')
+                  ? [
+                      {
+                        head: <span className="sr">Actions</span>,
+                        className: css.actionsColumn,
+                        right: true,
+                        cell: (l: DeadLetter) => (
+                          <span className={css.rowActions}>
+                            <Button
+                              tone="quiet"
+                              onClick={() => redrive.mutate(l.run)}
+                              blocked={l.job_name ? undefined : 'Its job is deleted'}
+                            >
+                              Redrive
+                            </Button>
+                            <Button tone="quiet" onClick={() => discard.mutate(l.run)}>
+                              Discard
+                            </Button>
+                          </span>
+                        ),
+                      },
+                    ]
+                  : []),
+              ]}
+            />
+            {data.next_page_token && (
+              <p className="dim">
+                The newest 20 are shown. Filter by job or time to see others, or list all: <code>belfry dlq list</code>
+              </p>
+            )}
           </>
         )}
       </Loaded>

@@ -13,7 +13,10 @@ describe('a crontab', () => {
     const { jobs, refused } = crontabContents(
       parseExact('{"jobs":[{"name":"a"},{"name":"b"}],"lines":[2,9],"problems":[{"line":4,"problem":"no command","text":"* *"}]}'),
     );
-    expect(jobs.map((j) => [j.line, j.name])).toEqual([[2, 'a'], [9, 'b']]);
+    expect(jobs.map((j) => [j.line, j.name])).toEqual([
+      [2, 'a'],
+      [9, 'b'],
+    ]);
     expect(refused).toEqual([{ line: 4, name: '', problem: 'no command: * *' }]);
   });
 });
@@ -21,7 +24,9 @@ describe('a crontab', () => {
 describe('a comparison', () => {
   it('says which values are omitted, and how many fields are', () => {
     const row = rowOf(
-      parseExact('{"result":"change","fields":[{"field":"queue","before":"a","after":"b"},{"field":"payload","omitted":true}],"more_fields":3}'),
+      parseExact(
+        '{"result":"change","fields":[{"field":"queue","before":"a","after":"b"},{"field":"payload","omitted":true}],"more_fields":3}',
+      ),
       job,
     );
     expect(row.more).toBe(3);

@@ -33,36 +33,59 @@ export function History({ job, deleted = false }: { job: Job; deleted?: boolean 
   const free = url.from && url.to ? { from: Date.parse(url.from), to: Date.parse(url.to) } : undefined;
   const zone = useZone(job.zone);
   const offset = useMemo(() => (time: number) => zoneOffset(time, zone), [zone]);
-  const range = free ?? rangeOf(zoom, opened, url.from ? Date.parse(url.from) : undefined, Number.isNaN(chosen) ? undefined : chosen, offset);
+  const range =
+    free ?? rangeOf(zoom, opened, url.from ? Date.parse(url.from) : undefined, Number.isNaN(chosen) ? undefined : chosen, offset);
   const timeline = useTimeline(job.id, range, zone);
   const tab = url.tab ?? 'occurrences';
 
-  const choose = useCallback((time: string | undefined) => {
-    if (params.time === undefined || time === undefined) {
-      const search = ((old: Record<string, string>) => ({ ...old, at: time })) as never;
-      void navigate({ to: '/jobs/$job', params: { job: job.id }, search, replace: true, resetScroll: false });
-    } else void navigate({ to: '/jobs/$job/at/$time', params: { job: job.id, time }, search: true as never, replace: true,
-      resetScroll: false });
-  }, [navigate, job.id, params.time]);
+  const choose = useCallback(
+    (time: string | undefined) => {
+      if (params.time === undefined || time === undefined) {
+        const search = ((old: Record<string, string>) => ({ ...old, at: time })) as never;
+        void navigate({ to: '/jobs/$job', params: { job: job.id }, search, replace: true, resetScroll: false });
+      } else
+        void navigate({
+          to: '/jobs/$job/at/$time',
+          params: { job: job.id, time },
+          search: true as never,
+          replace: true,
+          resetScroll: false,
+        });
+    },
+    [navigate, job.id, params.time],
+  );
   const go = (by: number) => {
     const length = range.to - range.from;
     const from = new Date(range.from + by * length).toISOString();
     set({ from, to: free ? new Date(range.to + by * length).toISOString() : undefined, zoom: free ? undefined : zoom }, true);
   };
-  const zoomTo = (from: number, to: number) => set({ from: new Date(from).toISOString(), to: new Date(to).toISOString(), zoom: undefined },
-    true);
+  const zoomTo = (from: number, to: number) =>
+    set({ from: new Date(from).toISOString(), to: new Date(to).toISOString(), zoom: undefined }, true);
   return (
     <>
       <section aria-labelledby="occurrences" className={css.timeline}>
         <div className={css.head}>
           <h2 id="occurrences">Occurrences</h2>
           <Range range={range} zone={zone} go={go} moved={!!url.from} reset={() => set({ from: undefined, to: undefined })} />
-          {timeline.data && <span className="desktop"><Legend timeline={timeline.data} /></span>}
+          {timeline.data && (
+            <span className="desktop">
+              <Legend timeline={timeline.data} />
+            </span>
+          )}
           <span className="grow" />
-          <SegmentedControl aria-label="Length of the time in view" size="xs" value={free ? '' : zoom}
+          <SegmentedControl
+            aria-label="Length of the time in view"
+            size="xs"
+            value={free ? '' : zoom}
             onChange={(z) => set({ zoom: z, from: undefined, to: undefined }, true)}
-            data={[['hour', 'Hour'], ['day', 'Day'], ['week', 'Week'], ['month', 'Month'],
-              ['year', 'Year']].map(([value, label]) => ({ value: value!, label }))} />
+            data={[
+              ['hour', 'Hour'],
+              ['day', 'Day'],
+              ['week', 'Week'],
+              ['month', 'Month'],
+              ['year', 'Year'],
+            ].map(([value, label]) => ({ value: value!, label }))}
+          />
         </div>
         <Loaded query={timeline} rows={4}>
           {(t: Timeline) => (
@@ -74,8 +97,12 @@ export function History({ job, deleted = false }: { job: Job; deleted?: boolean 
         </Loaded>
         {at !== undefined && <WhyPanel job={job} at={at} choose={choose} close={() => choose(undefined)} />}
       </section>
-      <Tabs value={tab} onChange={(t) => set({ tab: t === 'occurrences' ? undefined : t ?? undefined })} keepMounted={false}
-        className={css.tabs}>
+      <Tabs
+        value={tab}
+        onChange={(t) => set({ tab: t === 'occurrences' ? undefined : (t ?? undefined) })}
+        keepMounted={false}
+        className={css.tabs}
+      >
         <div className={css.tabScroll}>
           <Tabs.List>
             <Tabs.Tab value="occurrences">Occurrences</Tabs.Tab>
@@ -86,13 +113,26 @@ export function History({ job, deleted = false }: { job: Job; deleted?: boolean 
             {may('admin') && <Tabs.Tab value="audit">Audit</Tabs.Tab>}
           </Tabs.List>
         </div>
-        <Tabs.Panel value="occurrences">{timeline.data && <Occurrences timeline={timeline.data} selected={chosen} choose={choose}
-          zoomTo={zoomTo} />}</Tabs.Panel>
-        <Tabs.Panel value="performance"><Performance job={job} range={range} timeline={timeline.data} /></Tabs.Panel>
-        <Tabs.Panel value="definition"><DefinitionTab job={job} /></Tabs.Panel>
-        <Tabs.Panel value="versions"><VersionsTab job={job} readOnly={deleted} /></Tabs.Panel>
-        <Tabs.Panel value="dead"><DeadTab job={job} readOnly={deleted} /></Tabs.Panel>
-        {may('admin') && <Tabs.Panel value="audit"><AuditTab job={job} /></Tabs.Panel>}
+        <Tabs.Panel value="occurrences">
+          {timeline.data && <Occurrences timeline={timeline.data} selected={chosen} choose={choose} zoomTo={zoomTo} />}
+        </Tabs.Panel>
+        <Tabs.Panel value="performance">
+          <Performance job={job} range={range} timeline={timeline.data} />
+        </Tabs.Panel>
+        <Tabs.Panel value="definition">
+          <DefinitionTab job={job} />
+        </Tabs.Panel>
+        <Tabs.Panel value="versions">
+          <VersionsTab job={job} readOnly={deleted} />
+        </Tabs.Panel>
+        <Tabs.Panel value="dead">
+          <DeadTab job={job} readOnly={deleted} />
+        </Tabs.Panel>
+        {may('admin') && (
+          <Tabs.Panel value="audit">
+            <AuditTab job={job} />
+          </Tabs.Panel>
+        )}
       </Tabs>
     </>
   );
@@ -103,13 +143,27 @@ function Completeness({ timeline: t }: { timeline: Timeline }) {
   if (t.partial) {
     return (
       <p className="dim">
-        Complete {t.covered_from && <>from <When at={t.covered_from} zone={t.zone} utc={false} /></>}{' '}
-        {t.covered_to && <>to <When at={t.covered_to} zone={t.zone} utc={false} /></>} only. Choose a shorter time to see all of it.
+        Complete{' '}
+        {t.covered_from && (
+          <>
+            from <When at={t.covered_from} zone={t.zone} utc={false} />
+          </>
+        )}{' '}
+        {t.covered_to && (
+          <>
+            to <When at={t.covered_to} zone={t.zone} utc={false} />
+          </>
+        )}{' '}
+        only. Choose a shorter time to see all of it.
       </p>
     );
   }
-  if (t.history_from > t.from) return <p className="dim">History is kept from <When at={t.history_from} zone={t.zone}
-    utc={false} /> on.</p>;
+  if (t.history_from > t.from)
+    return (
+      <p className="dim">
+        History is kept from <When at={t.history_from} zone={t.zone} utc={false} /> on.
+      </p>
+    );
   return null;
 }
 
@@ -120,17 +174,42 @@ function usualGap(job: Job): number | undefined {
   return gapOf(times);
 }
 
-function Range({ range, zone, go, moved, reset }: {
-  range: { from: number; to: number }; zone: string; go: (by: number) => void; moved: boolean; reset: () => void;
+function Range({
+  range,
+  zone,
+  go,
+  moved,
+  reset,
+}: {
+  range: { from: number; to: number };
+  zone: string;
+  go: (by: number) => void;
+  moved: boolean;
+  reset: () => void;
 }) {
   const long = range.to - range.from > 2 * 24 * 3600_000;
   return (
     <span className={css.range}>
-      <Button tone="quiet" iconOnly icon="left" onClick={() => go(-1)}>Earlier</Button>
-      {long ? <span className="num">{date(range.from, zone)} to {date(range.to - 1, zone)}</span>
-        : <span><When at={range.from} zone={zone} utc={false} /> to <When at={range.to} zone={zone} utc={false} /></span>}
-      <Button tone="quiet" iconOnly icon="right" onClick={() => go(1)}>Later</Button>
-      {moved && <Button tone="quiet" onClick={reset}>Now</Button>}
+      <Button tone="quiet" iconOnly icon="left" onClick={() => go(-1)}>
+        Earlier
+      </Button>
+      {long ? (
+        <span className="num">
+          {date(range.from, zone)} to {date(range.to - 1, zone)}
+        </span>
+      ) : (
+        <span>
+          <When at={range.from} zone={zone} utc={false} /> to <When at={range.to} zone={zone} utc={false} />
+        </span>
+      )}
+      <Button tone="quiet" iconOnly icon="right" onClick={() => go(1)}>
+        Later
+      </Button>
+      {moved && (
+        <Button tone="quiet" onClick={reset}>
+          Now
+        </Button>
+      )}
     </span>
   );
 }

@@ -37,7 +37,10 @@ export function scaleOf(counts: number[], capacity?: number): Scale {
   return { low: Math.min(...some, Infinity), top: Math.max(...some, 1), capacity };
 }
 
-/** The shade of a count, 0 to 5, by its logarithm between the smallest and the largest count. Over capacity it is 6, and over twice the capacity 7. */
+/**
+ * The shade of a count, 0 to 5, by its logarithm between the smallest and the largest count. Over capacity it is 6, and
+ * over twice the capacity 7.
+ */
 export function shade(count: number, { low, top, capacity }: Scale): number {
   if (capacity && count > 2 * capacity) return 7;
   if (capacity && count > capacity) return 6;

@@ -25,15 +25,35 @@ export default function LoadScreen() {
   if (url.label) filter.label = url.label;
   const query = new URLSearchParams(filter).toString();
   const load = useData<Load>({
-    key: ['load', filter], get: (signal) => snapshot(`/api/v1/load${query ? `?${query}` : ''}`, signal), every: 30_000, keep: true,
+    key: ['load', filter],
+    get: (signal) => snapshot(`/api/v1/load${query ? `?${query}` : ''}`, signal),
+    every: 30_000,
+    keep: true,
   });
   return (
-    <Page title="Load" sub={<>Runs due per minute, next 24 hours, UTC{load.data && !load.data.exact && <>, estimated from {Math.round(load.data.fraction * 100)} % of the jobs</>}</>}>
+    <Page
+      title="Load"
+      sub={
+        <>
+          Runs due per minute, next 24 hours, UTC
+          {load.data && !load.data.exact && <>, estimated from {Math.round(load.data.fraction * 100)} % of the jobs</>}
+        </>
+      }
+    >
       <Filters />
       <Loaded query={load} rows={12}>
-        {(l) => l.counts.every((n) => n === 0)
-          ? <Empty title="Nothing is due in the next 24 hours" action={query ? <TextButton onClick={() => setUrl({ queue: undefined, label: undefined })}>Clear the filter</TextButton> : null} />
-          : <Heat load={l} filter={filter} />}
+        {(l) =>
+          l.counts.every((n) => n === 0) ? (
+            <Empty
+              title="Nothing is due in the next 24 hours"
+              action={
+                query ? <TextButton onClick={() => setUrl({ queue: undefined, label: undefined })}>Clear the filter</TextButton> : null
+              }
+            />
+          ) : (
+            <Heat load={l} filter={filter} />
+          )
+        }
       </Loaded>
     </Page>
   );
@@ -48,9 +68,21 @@ function Filters() {
     setText('');
   };
   return (
-    <form className={css.filters} onSubmit={(e) => { e.preventDefault(); add(); }}>
-      <TextInput aria-label="Filter by queue, or by label as key=value" placeholder="queue, or label key=value" value={text} data-filter
-        onChange={(e) => setText(e.currentTarget.value)} w={240} />
+    <form
+      className={css.filters}
+      onSubmit={(e) => {
+        e.preventDefault();
+        add();
+      }}
+    >
+      <TextInput
+        aria-label="Filter by queue, or by label as key=value"
+        placeholder="queue, or label key=value"
+        value={text}
+        data-filter
+        onChange={(e) => setText(e.currentTarget.value)}
+        w={240}
+      />
       {url.queue && <Chip name="queue" value={url.queue} onRemove={() => setUrl({ queue: undefined })} />}
       {url.label && <Chip name="label" value={url.label} onRemove={() => setUrl({ label: undefined })} />}
     </form>
@@ -87,21 +119,49 @@ function Heat({ load, filter }: { load: Load; filter: Record<string, string> }) 
     <div className={css.columns}>
       <div>
         <div className={css.legend} aria-hidden="true">
-          <span>0</span>{[0, 1, 2, 3, 4, 5].map((s) => <i key={s} data-shade={s} />)}<span>{count(scale.top)}</span>
-          {load.capacity !== undefined && <><i data-shade="6" /><i data-shade="7" /><span>over capacity, twice over</span></>}
+          <span>0</span>
+          {[0, 1, 2, 3, 4, 5].map((s) => (
+            <i key={s} data-shade={s} />
+          ))}
+          <span>{count(scale.top)}</span>
+          {load.capacity !== undefined && (
+            <>
+              <i data-shade="6" />
+              <i data-shade="7" />
+              <span>over capacity, twice over</span>
+            </>
+          )}
         </div>
-        <div className={css.head} aria-hidden="true"><span />{[0, 15, 30, 45].map((m) => <span key={m}>:{String(m).padStart(2, '0')}</span>)}</div>
+        <div className={css.head} aria-hidden="true">
+          <span />
+          {[0, 15, 30, 45].map((m) => (
+            <span key={m}>:{String(m).padStart(2, '0')}</span>
+          ))}
+        </div>
         {/* One stop for the Tab key; arrow keys move within the grid. */}
         <div role="grid" aria-label="Runs due per minute. Arrow keys move." ref={grid} className={css.grid} onKeyDown={key}>
           {rows.map((row, r) => (
             <div role="row" key={row.hour} className={css.row}>
               <span role="rowheader" className={css.hour}>
-                {(r === 0 || new Date(row.hour).getUTCHours() === 0) && <span className={css.day}>{date(row.hour)}</span>}{clock(row.hour).slice(0, 2)}
+                {(r === 0 || new Date(row.hour).getUTCHours() === 0) && <span className={css.day}>{date(row.hour)}</span>}
+                {clock(row.hour).slice(0, 2)}
               </span>
-              {row.cells.map((cell, i) => cell === null ? <span key={i} role="gridcell" className={css.none} /> : (
-                <span key={i} role="gridcell" className={css.cell} data-shade={shade(cell.count, scale)} tabIndex={cell.at === chosen ? 0 : -1}
-                  aria-selected={cell.at === chosen} aria-label={`${clock(cell.at)} UTC: ${plural(cell.count, 'run')}`} onClick={() => choose(cell.at)} />
-              ))}
+              {row.cells.map((cell, i) =>
+                cell === null ? (
+                  <span key={i} role="gridcell" className={css.none} />
+                ) : (
+                  <span
+                    key={i}
+                    role="gridcell"
+                    className={css.cell}
+                    data-shade={shade(cell.count, scale)}
+                    tabIndex={cell.at === chosen ? 0 : -1}
+                    aria-selected={cell.at === chosen}
+                    aria-label={`${clock(cell.at)} UTC: ${plural(cell.count, 'run')}`}
+                    onClick={() => choose(cell.at)}
+                  />
+                ),
+              )}
             </div>
           ))}
         </div>
@@ -110,7 +170,8 @@ function Heat({ load, filter }: { load: Load; filter: Record<string, string> }) 
             <span className="dim">Busiest</span>
             {busy.map((h) => (
               <button key={h.at} type="button" aria-pressed={Date.parse(h.at) === chosen} onClick={() => choose(Date.parse(h.at))}>
-                <i data-shade={shade(h.count, scale)} aria-hidden="true" /><b>{clock(Date.parse(h.at))}</b> {count(h.count)}
+                <i data-shade={shade(h.count, scale)} aria-hidden="true" />
+                <b>{clock(Date.parse(h.at))}</b> {count(h.count)}
               </button>
             ))}
           </div>
@@ -131,26 +192,57 @@ function Minute({ at, n, middle, load, filter }: { at: number; n: number; middle
   const end = new Date(at + 60_000).toISOString();
   return (
     <aside className={css.minute} aria-label="The chosen minute">
-      <p className="dim">{date(at)}, {clock(at)} UTC</p>
-      <p className={css.big}>{load.exact ? '' : '≈ '}{count(n)} <span>{n === 1 ? 'run' : 'runs'} due</span></p>
-      {times >= 2 && <p className="warn row"><Mark kind="late" label="" />{Math.round(times)} times the median minute</p>}
+      <p className="dim">
+        {date(at)}, {clock(at)} UTC
+      </p>
+      <p className={css.big}>
+        {load.exact ? '' : '≈ '}
+        {count(n)} <span>{n === 1 ? 'run' : 'runs'} due</span>
+      </p>
+      {times >= 2 && (
+        <p className="warn row">
+          <Mark kind="late" label="" />
+          {Math.round(times)} times the median minute
+        </p>
+      )}
       {load.capacity !== undefined && n > load.capacity && (
-        <p>The queue starts at most <b>{count(load.capacity)}</b> in a minute. The last of these starts about <b>{duration(((n - load.capacity) / load.capacity) * 60_000)}</b> late.</p>
+        <p>
+          The queue starts at most <b>{count(load.capacity)}</b> in a minute. The last of these starts about{' '}
+          <b>{duration(((n - load.capacity) / load.capacity) * 60_000)}</b> late.
+        </p>
       )}
       {hot && hot.schedules.length > 0 && (
         <>
           <h2>Schedules of this minute</h2>
           <ul className={css.schedules}>
-            {hot.schedules.map((s, i) => <li key={i}><span>{s.words}</span><b className="num">{count(s.count)}</b></li>)}
-            {rest(hot) > 0 && <li className="dim"><span>other schedules</span><span className="num">{count(rest(hot))}</span></li>}
+            {hot.schedules.map((s, i) => (
+              <li key={i}>
+                <span>{s.words}</span>
+                <b className="num">{count(s.count)}</b>
+              </li>
+            ))}
+            {rest(hot) > 0 && (
+              <li className="dim">
+                <span>other schedules</span>
+                <span className="num">{count(rest(hot))}</span>
+              </li>
+            )}
           </ul>
         </>
       )}
       <div className="row wrap">
-        {session.may('editor') && n > 1 && <Button tone="primary" icon="spread" onClick={() => setSpread(true)}>Spread these…</Button>}
-        <LinkButton to="/jobs" search={{ ...filter, due_from: new Date(at).toISOString(), due_to: end } as never}>Show jobs</LinkButton>
+        {session.may('editor') && n > 1 && (
+          <Button tone="primary" icon="spread" onClick={() => setSpread(true)}>
+            Spread these…
+          </Button>
+        )}
+        <LinkButton to="/jobs" search={{ ...filter, due_from: new Date(at).toISOString(), due_to: end } as never}>
+          Show jobs
+        </LinkButton>
       </div>
-      <p className="dim">A job is listed only if this is its next due time. <Link to="/jobs">All jobs</Link></p>
+      <p className="dim">
+        A job is listed only if this is its next due time. <Link to="/jobs">All jobs</Link>
+      </p>
       {spread && <SpreadDialog at={at} filter={filter} close={() => setSpread(false)} />}
     </aside>
   );
@@ -165,11 +257,30 @@ function Twin({ load, from }: { load: Load; from: number }) {
       <summary>Show as table</summary>
       {open && (
         <table>
-          <thead><tr><th>Minute (UTC)</th><th>Runs due</th></tr></thead>
-          <tbody>{load.counts.map((n, i) => n > 0 && <tr key={i}><td>{date(from + i * 60_000)} {clock(from + i * 60_000)}</td><td>{count(n)}</td></tr>)}</tbody>
+          <thead>
+            <tr>
+              <th>Minute (UTC)</th>
+              <th>Runs due</th>
+            </tr>
+          </thead>
+          <tbody>
+            {load.counts.map(
+              (n, i) =>
+                n > 0 && (
+                  <tr key={i}>
+                    <td>
+                      {date(from + i * 60_000)} {clock(from + i * 60_000)}
+                    </td>
+                    <td>{count(n)}</td>
+                  </tr>
+                ),
+            )}
+          </tbody>
         </table>
       )}
-      <p className="dim">The same numbers: <Code>belfry load</Code></p>
+      <p className="dim">
+        The same numbers: <Code>belfry load</Code>
+      </p>
     </details>
   );
 }

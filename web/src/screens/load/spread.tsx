@@ -16,32 +16,73 @@ export function SpreadDialog({ at, filter, close }: { at: number; filter: Record
   const navigate = useNavigate();
   const [how, setHow] = useState('hash');
   const body: Schemas['SpreadJobsRequest'] = {
-    ...(Object.keys(filter).length > 0 ? { filter: bulkFilter(filter) } : { all: true }), ...(how === 'hash' ? {} : { jitter: how }),
+    ...(Object.keys(filter).length > 0 ? { filter: bulkFilter(filter) } : { all: true }),
+    ...(how === 'hash' ? {} : { jitter: how }),
   };
   const preview = useData<Schemas['BulkPreview']>({
-    key: ['spread', body], keep: true,
-    get: (signal) => unwrap(api.POST('/api/v1/jobs:spread', { body: { ...body, dry_run: true }, signal })) as Promise<Schemas['BulkPreview']>,
+    key: ['spread', body],
+    keep: true,
+    get: (signal) =>
+      unwrap(api.POST('/api/v1/jobs:spread', { body: { ...body, dry_run: true }, signal })) as Promise<Schemas['BulkPreview']>,
   });
   const begin = useAction(() => unwrap(api.POST('/api/v1/jobs:spread', { body })) as Promise<Schemas['Operation']>, {
     quiet: true,
-    done: (o) => { close(); void navigate({ to: '/operations/$operation', params: { operation: o.id } }); },
+    done: (o) => {
+      close();
+      void navigate({ to: '/operations/$operation', params: { operation: o.id } });
+    },
   });
   const p = preview.data;
   return (
-    <Dialog wide title={`Spread the jobs of ${clock(at)} UTC`} open close={close} act={() => begin.mutate(undefined)} busy={begin.isPending} error={begin.error}
-      action={p?.spread ? `Spread ${count(p.spread.changed)} jobs` : 'Spread'} blocked={!p ? 'Counting…' : p.spread?.changed === 0 ? 'No job would change' : undefined}>
+    <Dialog
+      wide
+      title={`Spread the jobs of ${clock(at)} UTC`}
+      open
+      close={close}
+      act={() => begin.mutate(undefined)}
+      busy={begin.isPending}
+      error={begin.error}
+      action={p?.spread ? `Spread ${count(p.spread.changed)} jobs` : 'Spread'}
+      blocked={!p ? 'Counting…' : p.spread?.changed === 0 ? 'No job would change' : undefined}
+    >
       <p className="dim">
-        With <Code>H</Code>, a job that runs at minute 0 gets a minute of its own within the hour, by a hash. With jitter, each run starts up to that much later.
-        Every job of the {Object.keys(filter).length > 0 ? 'filter' : 'namespace'} that changes gets a new version, which can be rolled back.
+        With <Code>H</Code>, a job that runs at minute 0 gets a minute of its own within the hour, by a hash. With jitter, each run starts
+        up to that much later. Every job of the {Object.keys(filter).length > 0 ? 'filter' : 'namespace'} that changes gets a new version,
+        which can be rolled back.
       </p>
-      <SegmentedControl aria-label="How" size="xs" value={how} onChange={setHow}
-        data={[{ value: 'hash', label: 'H for minute 0' }, { value: '1m', label: 'jitter 1 min' }, { value: '5m', label: '5 min' }, { value: '15m', label: '15 min' }]} />
+      <SegmentedControl
+        aria-label="How"
+        size="xs"
+        value={how}
+        onChange={setHow}
+        data={[
+          { value: 'hash', label: 'H for minute 0' },
+          { value: '1m', label: 'jitter 1 min' },
+          { value: '5m', label: '5 min' },
+          { value: '15m', label: '15 min' },
+        ]}
+      />
       {preview.error && <ProblemView error={preview.error} retry={() => void preview.refetch()} quiet />}
       {p?.spread && <Curve before={around(p.spread.before, p.spread.from, at)} after={around(p.spread.after, p.spread.from, at)} />}
       {p && (
         <dl className={css.facts}>
-          {p.spread && <div><dt>Jobs that change</dt><dd>{p.spread.exact ? '' : '≥ '}{count(p.spread.changed)} of {capped(p.count, p.more)}</dd></div>}
-          {p.spread && <div><dt>Busiest minute</dt><dd><s className="dim">{count(Math.max(...p.spread.before))}</s> {count(Math.max(...p.spread.after))}</dd></div>}
+          {p.spread && (
+            <div>
+              <dt>Jobs that change</dt>
+              <dd>
+                {p.spread.exact ? '' : '≥ '}
+                {count(p.spread.changed)} of {capped(p.count, p.more)}
+              </dd>
+            </div>
+          )}
+          {p.spread && (
+            <div>
+              <dt>Busiest minute</dt>
+              <dd>
+                <s className="dim">{count(Math.max(...p.spread.before))}</s> {count(Math.max(...p.spread.after))}
+              </dd>
+            </div>
+          )}
         </dl>
       )}
     </Dialog>
@@ -56,15 +97,23 @@ export function around(counts: number[], from: string, at: number): number[] {
 
 /** The filter of the screen in the words of bulk requests. */
 const bulkFilter = (filter: Record<string, string>): Schemas['JobsFilter'] => ({
-  ...(filter.queue ? { queue: filter.queue } : {}), ...(filter.label ? { label: [filter.label] } : {}),
+  ...(filter.queue ? { queue: filter.queue } : {}),
+  ...(filter.label ? { label: [filter.label] } : {}),
 });
 
 function Curve({ before, after }: { before: number[]; after: number[] }) {
   const top = Math.max(...before, ...after, 1);
   const w = 600 / Math.max(before.length, 1);
-  const bar = (n: number, i: number, name: string | undefined) => <rect key={`${name}${i}`} x={i * w} width={Math.max(w - 1, 1)} y={120 - (n / top) * 120} height={(n / top) * 120} className={name} />;
+  const bar = (n: number, i: number, name: string | undefined) => (
+    <rect key={`${name}${i}`} x={i * w} width={Math.max(w - 1, 1)} y={120 - (n / top) * 120} height={(n / top) * 120} className={name} />
+  );
   return (
-    <svg viewBox="0 0 600 120" className={css.curve} role="img" aria-label={`Busiest minute before ${count(Math.max(...before))}, after ${count(Math.max(...after))}`}>
+    <svg
+      viewBox="0 0 600 120"
+      className={css.curve}
+      role="img"
+      aria-label={`Busiest minute before ${count(Math.max(...before))}, after ${count(Math.max(...after))}`}
+    >
       {before.map((n, i) => bar(n, i, css.before))}
       {after.map((n, i) => bar(n, i, css.after))}
     </svg>

@@ -26,14 +26,17 @@ export default function OperationScreen() {
   const { operation: id } = useParams({ strict: false }) as { operation: string };
   const [ended, setEnded] = useState(false);
   const query = useData<Operation>({
-    key: ['operation', id], ...(ended ? {} : { every: 1000 }),
+    key: ['operation', id],
+    ...(ended ? {} : { every: 1000 }),
     get: (signal) => unwrap(api.GET('/api/v1/operations/{operation}', { params: { path: { operation: id } }, signal })),
   });
   const o = query.data;
   if (o && ended !== (o.state !== 'running')) setEnded(o.state !== 'running');
   return (
     <Page title={o ? titleOf(o) : 'Operation'} crumbs={crumbs} sub={o && <State operation={o} />} actions={o && <Abort operation={o} />}>
-      <Loaded query={query} rows={4}>{(data) => <Content operation={data} at={query.dataUpdatedAt} />}</Loaded>
+      <Loaded query={query} rows={4}>
+        {(data) => <Content operation={data} at={query.dataUpdatedAt} />}
+      </Loaded>
     </Page>
   );
 }
@@ -49,22 +52,69 @@ function Content({ operation: o, at }: { operation: Operation; at: number }) {
     <>
       <Progress operation={o} big />
       <dl className={css.numbers}>
-        <div><dt>Done</dt><dd>{count(o.done)} <small>of {capped(o.count, o.more)}</small></dd></div>
-        <div><dt>Failed</dt><dd className={o.failed ? 'bad' : ''}>{count(o.failed)}</dd></div>
-        <div><dt>Rate</dt><dd>{perSecond === null ? count(o.rate) : perSecond.toFixed(perSecond < 10 ? 1 : 0)}<small>/s{perSecond === null ? ' at most' : ` of at most ${count(o.rate)}/s`}</small></dd></div>
-        {rest !== null && <div><dt>Left</dt><dd>{duration(rest)}</dd></div>}
-        {took !== null && <div><dt>Took</dt><dd>{duration(took)}</dd></div>}
+        <div>
+          <dt>Done</dt>
+          <dd>
+            {count(o.done)} <small>of {capped(o.count, o.more)}</small>
+          </dd>
+        </div>
+        <div>
+          <dt>Failed</dt>
+          <dd className={o.failed ? 'bad' : ''}>{count(o.failed)}</dd>
+        </div>
+        <div>
+          <dt>Rate</dt>
+          <dd>
+            {perSecond === null ? count(o.rate) : perSecond.toFixed(perSecond < 10 ? 1 : 0)}
+            <small>/s{perSecond === null ? ' at most' : ` of at most ${count(o.rate)}/s`}</small>
+          </dd>
+        </div>
+        {rest !== null && (
+          <div>
+            <dt>Left</dt>
+            <dd>{duration(rest)}</dd>
+          </div>
+        )}
+        {took !== null && (
+          <div>
+            <dt>Took</dt>
+            <dd>{duration(took)}</dd>
+          </div>
+        )}
       </dl>
       {o.problem && <p className="bad">{o.problem}</p>}
-      <Facts items={[
-        ['Filter', <span key="f" className={css.chips}>{filterOf(o.filter).length === 0 ? 'all' : filterOf(o.filter).map(([k, v]) => <Chip key={k} name={k} value={v} />)}</span>],
-        ['Covers', <Link key="l" to={listOf(o.kind)} search={o.filter as never}>{nounOf(o.kind)[1]} that match now</Link>],
-        ['Begun by', <span key="b" title={o.created_by}>{actorName(o.created_by)}</span>],
-        ['Begun', <When key="c" at={o.created_at} seconds ago />],
-        !!o.ended_at && ['Ended', <When key="e" at={o.ended_at} seconds ago />],
-        !!o.note && ['Note', o.note],
-        ['Id', <span key="i" className="row"><code>{o.id}</code><Copy text={o.id} label="Copy the id" /></span>],
-      ]} />
+      <Facts
+        items={[
+          [
+            'Filter',
+            <span key="f" className={css.chips}>
+              {filterOf(o.filter).length === 0 ? 'all' : filterOf(o.filter).map(([k, v]) => <Chip key={k} name={k} value={v} />)}
+            </span>,
+          ],
+          [
+            'Covers',
+            <Link key="l" to={listOf(o.kind)} search={o.filter as never}>
+              {nounOf(o.kind)[1]} that match now
+            </Link>,
+          ],
+          [
+            'Begun by',
+            <span key="b" title={o.created_by}>
+              {actorName(o.created_by)}
+            </span>,
+          ],
+          ['Begun', <When key="c" at={o.created_at} seconds ago />],
+          !!o.ended_at && ['Ended', <When key="e" at={o.ended_at} seconds ago />],
+          !!o.note && ['Note', o.note],
+          [
+            'Id',
+            <span key="i" className="row">
+              <code>{o.id}</code>
+              <Copy text={o.id} label="Copy the id" />
+            </span>,
+          ],
+        ]}
+      />
       {o.failed > 0 && <Failed operation={o} />}
     </>
   );
@@ -74,15 +124,25 @@ function Content({ operation: o, at }: { operation: Operation; at: number }) {
 function Failed({ operation: o }: { operation: Operation }) {
   const list = useData({
     key: ['operation items', o.id, o.failed],
-    get: (signal) => unwrap(api.GET('/api/v1/operations/{operation}/items', {
-      params: { path: { operation: o.id }, query: { result: 'failed', page_size: 100 } }, signal,
-    })),
+    get: (signal) =>
+      unwrap(
+        api.GET('/api/v1/operations/{operation}/items', {
+          params: { path: { operation: o.id }, query: { result: 'failed', page_size: 100 } },
+          signal,
+        }),
+      ),
     keep: true,
   });
   if (nounOf(o.kind)[0] === 'dead letter') {
     return (
       <Section title={`${plural(o.failed, 'dead letter')} could not be changed`} id="failed">
-        <p>Their job is deleted, or the run is live. They are still <Link to="/dead-letters" search={o.filter as never}>dead letters</Link>.</p>
+        <p>
+          Their job is deleted, or the run is live. They are still{' '}
+          <Link to="/dead-letters" search={o.filter as never}>
+            dead letters
+          </Link>
+          .
+        </p>
       </Section>
     );
   }
@@ -91,14 +151,30 @@ function Failed({ operation: o }: { operation: Operation }) {
       <Loaded query={list} rows={3}>
         {(page) => (
           <>
-            <Table label="Items that failed" rows={page.items} id={(i) => (i.run ?? i.job ?? '') + i.at} columns={[
-              {
-                head: 'Item', cell: (i) => (i.run ? <Link to="/runs/$run" params={{ run: i.run }}>{i.name ?? i.run}</Link>
-                  : i.job ? <Link to="/jobs/$job" params={{ job: i.job }}>{i.name ?? i.job}</Link> : i.name),
-              },
-              { head: 'Why', cell: (i) => <span title={i.error}>{i.error}</span> },
-              { head: 'At', width: '200px', from: 'tablet', cell: (i) => <When at={i.at} seconds utc={false} /> },
-            ]} />
+            <Table
+              label="Items that failed"
+              rows={page.items}
+              id={(i) => (i.run ?? i.job ?? '') + i.at}
+              columns={[
+                {
+                  head: 'Item',
+                  cell: (i) =>
+                    i.run ? (
+                      <Link to="/runs/$run" params={{ run: i.run }}>
+                        {i.name ?? i.run}
+                      </Link>
+                    ) : i.job ? (
+                      <Link to="/jobs/$job" params={{ job: i.job }}>
+                        {i.name ?? i.job}
+                      </Link>
+                    ) : (
+                      i.name
+                    ),
+                },
+                { head: 'Why', cell: (i) => <span title={i.error}>{i.error}</span> },
+                { head: 'At', width: '200px', from: 'tablet', cell: (i) => <When at={i.at} seconds utc={false} /> },
+              ]}
+            />
             {page.next_page_token && <p className="dim">The first {page.items.length} are shown.</p>}
           </>
         )}
@@ -110,17 +186,34 @@ function Failed({ operation: o }: { operation: Operation }) {
 function Abort({ operation: o }: { operation: Operation }) {
   const { may } = useSession();
   const [open, setOpen] = useState(false);
-  const abort = useAction(() => unwrap(api.POST('/api/v1/operations/{operation}:abort', { params: { path: { operation: o.id } } })),
-    { done: () => 'The operation is aborted.', quiet: true });
+  const abort = useAction(() => unwrap(api.POST('/api/v1/operations/{operation}:abort', { params: { path: { operation: o.id } } })), {
+    done: () => 'The operation is aborted.',
+    quiet: true,
+  });
   if (!may('operator')) return null;
   const rest = Math.max(0, o.count - o.done - o.failed);
   return (
     <>
-      <Button tone="danger" icon="stop" blocked={o.state === 'running' ? undefined : 'It has ended'} onClick={() => setOpen(true)}>Abort…</Button>
+      <Button tone="danger" icon="stop" blocked={o.state === 'running' ? undefined : 'It has ended'} onClick={() => setOpen(true)}>
+        Abort…
+      </Button>
       {open && (
-        <Dialog open close={() => setOpen(false)} title="Abort the operation" action="Abort" danger busy={abort.isPending} error={abort.error}
-          blocked={o.state === 'running' ? undefined : 'It has ended meanwhile'} act={() => abort.mutate(undefined, { onSuccess: () => setOpen(false) })}>
-          <p>What is done stays done: {count(o.done)} so far. {o.more ? 'The rest stays' : `${plural(rest, 'remaining item')} ${rest === 1 ? 'stays' : 'stay'}`} as {rest === 1 ? 'it is' : 'they are'}.</p>
+        <Dialog
+          open
+          close={() => setOpen(false)}
+          title="Abort the operation"
+          action="Abort"
+          danger
+          busy={abort.isPending}
+          error={abort.error}
+          blocked={o.state === 'running' ? undefined : 'It has ended meanwhile'}
+          act={() => abort.mutate(undefined, { onSuccess: () => setOpen(false) })}
+        >
+          <p>
+            What is done stays done: {count(o.done)} so far.{' '}
+            {o.more ? 'The rest stays' : `${plural(rest, 'remaining item')} ${rest === 1 ? 'stays' : 'stay'}`} as{' '}
+            {rest === 1 ? 'it is' : 'they are'}.
+          </p>
         </Dialog>
       )}
     </>

@@ -19,11 +19,19 @@ export function titleOf(o: Operation): string {
   return `${o.kind.slice(0, 1).toUpperCase()}${o.kind.slice(1)} ${n}`;
 }
 
-const names: Record<string, string> = { failed_from: 'failed from', failed_to: 'failed before', due_from: 'due from', due_to: 'due before', all: 'all' };
+const names: Record<string, string> = {
+  failed_from: 'failed from',
+  failed_to: 'failed before',
+  due_from: 'due from',
+  due_to: 'due before',
+  all: 'all',
+};
 
 /** The filter of an operation, field by field. */
 export function filterOf(filter: Record<string, string>): [string, string][] {
-  return Object.entries(filter).filter(([, v]) => v !== '').map(([k, v]) => [names[k] ?? k.replaceAll('_', ' '), v]);
+  return Object.entries(filter)
+    .filter(([, v]) => v !== '')
+    .map(([k, v]) => [names[k] ?? k.replaceAll('_', ' '), v]);
 }
 
 /** The list that shows what an operation of a kind works on. */

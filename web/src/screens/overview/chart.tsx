@@ -33,7 +33,8 @@ export function decades(top: number): number[] {
 }
 
 /** A power of ten in milliseconds, short enough for an axis. */
-export const tick = (ms: number): string => (ms < 1000 ? `${ms} ms` : ms < 1_000_000 ? `${ms / 1000} s` : `${Math.round(ms / 3_600_000)} h`);
+export const tick = (ms: number): string =>
+  ms < 1000 ? `${ms} ms` : ms < 1_000_000 ? `${ms / 1000} s` : `${Math.round(ms / 3_600_000)} h`;
 
 /** What the lane between the charts shows for a minute: the worst of what is too rare to be seen in a bar. */
 export function laneMark(m: Minute): Kind | null {
@@ -59,30 +60,72 @@ export function LastHour({ minutes }: { minutes: Minute[] }) {
   const slowTop = 10 ** Math.ceil(Math.log10(slow) + 0.001);
   const step = (width - left) / Math.max(minutes.length, 1);
   const x = (i: number) => left + i * step;
-  const points = minutes.flatMap((m, i) => (m.p99_ms === undefined ? [] : [`${x(i) + step / 2},${line.top + line.height * (1 - logShare(m.p99_ms, slowTop))}`]));
+  const points = minutes.flatMap((m, i) =>
+    m.p99_ms === undefined ? [] : [`${x(i) + step / 2},${line.top + line.height * (1 - logShare(m.p99_ms, slowTop))}`],
+  );
   const total = minutes.reduce((n, m) => n + m.started, 0);
   const chosen = at === null ? undefined : minutes[at];
   return (
-    <Section title="Last 60 minutes" aside={
-      <span className={css.legend}>
-        <span><i className={css.barSwatch} />started per minute</span><span><Mark kind="failed" size={10} label="" />failed</span>
-        <span><Mark kind="skipped" size={10} label="" />skipped</span><span><Mark kind="late" size={10} label="" />late</span>
-        <span><i className={css.lineSwatch} />start lateness, p99</span>
-      </span>
-    }>
+    <Section
+      title="Last 60 minutes"
+      aside={
+        <span className={css.legend}>
+          <span>
+            <i className={css.barSwatch} />
+            started per minute
+          </span>
+          <span>
+            <Mark kind="failed" size={10} label="" />
+            failed
+          </span>
+          <span>
+            <Mark kind="skipped" size={10} label="" />
+            skipped
+          </span>
+          <span>
+            <Mark kind="late" size={10} label="" />
+            late
+          </span>
+          <span>
+            <i className={css.lineSwatch} />
+            start lateness, p99
+          </span>
+        </span>
+      }
+    >
       <figure className={css.chart}>
-        <svg viewBox={`0 0 ${width} 262`} role="img" aria-label={`Last 60 minutes: ${plural(total, 'run')} started. The table below has each minute.`}
-          onMouseLeave={() => setAt(null)}>
+        <svg
+          viewBox={`0 0 ${width} 262`}
+          role="img"
+          aria-label={`Last 60 minutes: ${plural(total, 'run')} started. The table below has each minute.`}
+          onMouseLeave={() => setAt(null)}
+        >
           {[0, 0.5, 1].map((share) => (
             <g key={share}>
-              <line x1={left} x2={width} y1={bars.top + bars.height * (1 - share)} y2={bars.top + bars.height * (1 - share)} className={css.grid} />
-              <text x={left - 8} y={bars.top + bars.height * (1 - share) + 4} textAnchor="end">{short(top * share)}</text>
+              <line
+                x1={left}
+                x2={width}
+                y1={bars.top + bars.height * (1 - share)}
+                y2={bars.top + bars.height * (1 - share)}
+                className={css.grid}
+              />
+              <text x={left - 8} y={bars.top + bars.height * (1 - share) + 4} textAnchor="end">
+                {short(top * share)}
+              </text>
             </g>
           ))}
           {decades(slowTop).map((ms) => (
             <g key={ms}>
-              <line x1={left} x2={width} y1={line.top + line.height * (1 - logShare(ms, slowTop))} y2={line.top + line.height * (1 - logShare(ms, slowTop))} className={css.grid} />
-              <text x={left - 8} y={line.top + line.height * (1 - logShare(ms, slowTop)) + 4} textAnchor="end">{tick(ms)}</text>
+              <line
+                x1={left}
+                x2={width}
+                y1={line.top + line.height * (1 - logShare(ms, slowTop))}
+                y2={line.top + line.height * (1 - logShare(ms, slowTop))}
+                className={css.grid}
+              />
+              <text x={left - 8} y={line.top + line.height * (1 - logShare(ms, slowTop)) + 4} textAnchor="end">
+                {tick(ms)}
+              </text>
             </g>
           ))}
           {minutes.map((m, i) => {
@@ -91,10 +134,25 @@ export function LastHour({ minutes }: { minutes: Minute[] }) {
             return (
               <g key={m.at}>
                 {!m.counted && <rect x={x(i)} width={step} y={bars.top} height={bars.height} className={css.uncounted} />}
-                <rect x={x(i) + 1} width={Math.max(step - 2, 1)} y={bars.top + bars.height - h} height={h} rx={1}
-                  className={i === minutes.length - 1 ? css.barNow : css.bar} data-chosen={i === at || undefined} />
-                {kind && <g transform={`translate(${x(i) + step / 2 - 5}, ${lane.top + 4})`}><Mark kind={kind} size={10} label="" /></g>}
-                {new Date(m.at).getUTCMinutes() % 10 === 0 && <text x={x(i) + step / 2} y={axis} textAnchor="middle">{clock(Date.parse(m.at))}</text>}
+                <rect
+                  x={x(i) + 1}
+                  width={Math.max(step - 2, 1)}
+                  y={bars.top + bars.height - h}
+                  height={h}
+                  rx={1}
+                  className={i === minutes.length - 1 ? css.barNow : css.bar}
+                  data-chosen={i === at || undefined}
+                />
+                {kind && (
+                  <g transform={`translate(${x(i) + step / 2 - 5}, ${lane.top + 4})`}>
+                    <Mark kind={kind} size={10} label="" />
+                  </g>
+                )}
+                {new Date(m.at).getUTCMinutes() % 10 === 0 && (
+                  <text x={x(i) + step / 2} y={axis} textAnchor="middle">
+                    {clock(Date.parse(m.at))}
+                  </text>
+                )}
                 <rect x={x(i)} width={step} y={0} height={axis - 14} fill="transparent" onMouseEnter={() => setAt(i)} />
               </g>
             );
@@ -103,17 +161,38 @@ export function LastHour({ minutes }: { minutes: Minute[] }) {
           <line x1={left} x2={width} y1={lane.top + lane.height} y2={lane.top + lane.height} className={css.grid} />
           {points.length > 1 && <polyline points={points.join(' ')} className={css.line} />}
         </svg>
-        <figcaption className={css.caption}>{chosen ? said(chosen) : `Times are UTC. The last minute is not over.${minutes.some((m) => !m.counted) ? ' Grey: no node was counting.' : ''}`}</figcaption>
+        <figcaption className={css.caption}>
+          {chosen
+            ? said(chosen)
+            : `Times are UTC. The last minute is not over.${minutes.some((m) => !m.counted) ? ' Grey: no node was counting.' : ''}`}
+        </figcaption>
       </figure>
       <details className={css.twin}>
         <summary>Show as table</summary>
         <table>
-          <thead><tr><th>Minute (UTC)</th><th>Started</th><th>Failed</th><th>Skipped</th><th>Missed</th><th>Late</th><th>p50</th><th>p99</th></tr></thead>
+          <thead>
+            <tr>
+              <th>Minute (UTC)</th>
+              <th>Started</th>
+              <th>Failed</th>
+              <th>Skipped</th>
+              <th>Missed</th>
+              <th>Late</th>
+              <th>p50</th>
+              <th>p99</th>
+            </tr>
+          </thead>
           <tbody>
             {minutes.map((m) => (
               <tr key={m.at}>
-                <td>{clock(Date.parse(m.at))}</td><td>{count(m.started)}</td><td>{count(m.failed)}</td><td>{count(m.skipped)}</td><td>{count(m.missed)}</td>
-                <td>{count(m.late)}</td><td>{m.p50_ms === undefined ? '–' : duration(m.p50_ms)}</td><td>{m.p99_ms === undefined ? '–' : duration(m.p99_ms)}</td>
+                <td>{clock(Date.parse(m.at))}</td>
+                <td>{count(m.started)}</td>
+                <td>{count(m.failed)}</td>
+                <td>{count(m.skipped)}</td>
+                <td>{count(m.missed)}</td>
+                <td>{count(m.late)}</td>
+                <td>{m.p50_ms === undefined ? '–' : duration(m.p50_ms)}</td>
+                <td>{m.p99_ms === undefined ? '–' : duration(m.p99_ms)}</td>
               </tr>
             ))}
           </tbody>

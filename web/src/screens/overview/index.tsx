@@ -22,9 +22,7 @@ export default function OverviewScreen() {
   usePageTitle('Overview');
   return (
     <div className={css.page}>
-      <Loaded query={overview}>
-        {(o) => (isNew(o) ? <First /> : <Content o={o} />)}
-      </Loaded>
+      <Loaded query={overview}>{(o) => (isNew(o) ? <First /> : <Content o={o} />)}</Loaded>
     </div>
   );
 }
@@ -62,10 +60,18 @@ function Verdict({ o }: { o: Overview }) {
     const behind = o.late.oldest_due_at ? Date.parse(o.now) - Date.parse(o.late.oldest_due_at) + Math.max(now - seen, 0) : 0;
     return (
       <div className={css.verdictText}>
-        <span className={`${css.sign} ${css.signLate}`}><Mark kind="late" size={16} label="" /></span>
+        <span className={`${css.sign} ${css.signLate}`}>
+          <Mark kind="late" size={16} label="" />
+        </span>
         <div>
-          <h1><Link to="/runs" search={{ state: 'due' } as never}>{capped(o.late.runs, o.late.more)} {o.late.runs === 1 ? 'run is' : 'runs are'} late</Link></h1>
-          <p>The oldest was due <b className="num">{duration(Math.floor(behind / 1000) * 1000)}</b> ago and has not started.</p>
+          <h1>
+            <Link to="/runs" search={{ state: 'due' } as never}>
+              {capped(o.late.runs, o.late.more)} {o.late.runs === 1 ? 'run is' : 'runs are'} late
+            </Link>
+          </h1>
+          <p>
+            The oldest was due <b className="num">{duration(Math.floor(behind / 1000) * 1000)}</b> ago and has not started.
+          </p>
         </div>
       </div>
     );
@@ -73,7 +79,9 @@ function Verdict({ o }: { o: Overview }) {
   if (o.late.more) {
     return (
       <div className={css.verdictText}>
-        <span className={`${css.sign} ${css.signLate}`}><Mark kind="late" size={16} label="" /></span>
+        <span className={`${css.sign} ${css.signLate}`}>
+          <Mark kind="late" size={16} label="" />
+        </span>
         <div>
           <h1>Not known whether runs are late</h1>
           <p>There are too many live runs to read all of them. None of those that were read is late.</p>
@@ -83,13 +91,19 @@ function Verdict({ o }: { o: Overview }) {
   }
   return (
     <div className={css.verdictText}>
-      <span className={css.sign}><Icon name="check" size={18} /></span>
+      <span className={css.sign}>
+        <Icon name="check" size={18} />
+      </span>
       <div>
         <h1>Everything is on time</h1>
         <p>
           No run is late.{' '}
           {p50 !== undefined && p99 !== undefined && (
-            <>Runs started <b className="num">{duration(p50)}</b> after their due time at the median, <b className="num">{duration(p99)}</b> at p99, over the last 5 minutes.</>
+            <>
+              Runs started <b className="num">{duration(p50)}</b> after their due time at the median,{' '}
+              <b className="num">{duration(p99)}</b>{' '}
+              at p99, over the last 5 minutes.
+            </>
           )}
         </p>
       </div>
@@ -98,14 +112,27 @@ function Verdict({ o }: { o: Overview }) {
 }
 
 function Ledger({ o }: { o: Overview }) {
-  if (!o.audit.until) return <div className={css.ledger}><span className="dim">Ledger: not checked yet</span></div>;
+  if (!o.audit.until)
+    return (
+      <div className={css.ledger}>
+        <span className="dim">Ledger: not checked yet</span>
+      </div>
+    );
   return (
     <div className={css.ledger}>
       <span className="dim">Ledger</span>{' '}
-      {o.audit.missing > 0
-        ? <b className="bad">{capped(o.audit.missing, o.audit.more)} {o.audit.missing === 1 ? 'occurrence' : 'occurrences'} missing</b>
-        : <b className="ok"><Icon name="check" size={12} /> 0 occurrences missing</b>}
-      <div className="dim">{plural(o.audit.checked, 'occurrence')} checked, until {clock(Date.parse(o.audit.until), 'UTC', true)} UTC</div>
+      {o.audit.missing > 0 ? (
+        <b className="bad">
+          {capped(o.audit.missing, o.audit.more)} {o.audit.missing === 1 ? 'occurrence' : 'occurrences'} missing
+        </b>
+      ) : (
+        <b className="ok">
+          <Icon name="check" size={12} /> 0 occurrences missing
+        </b>
+      )}
+      <div className="dim">
+        {plural(o.audit.checked, 'occurrence')} checked, until {clock(Date.parse(o.audit.until), 'UTC', true)} UTC
+      </div>
     </div>
   );
 }
@@ -125,7 +152,11 @@ function Numbers({ o }: { o: Overview }) {
       {items.map(([name, value, to, search, bad]) => (
         <div key={name}>
           <dt>{name}</dt>
-          <dd className={bad ? 'bad' : undefined}><Link to={to} search={search as never}>{value}</Link></dd>
+          <dd className={bad ? 'bad' : undefined}>
+            <Link to={to} search={search as never}>
+              {value}
+            </Link>
+          </dd>
         </div>
       ))}
     </dl>
@@ -134,16 +165,38 @@ function Numbers({ o }: { o: Overview }) {
 
 function Failing({ o }: { o: Overview }) {
   return (
-    <Section title="Failing most, last hour" aside={<Link to="/runs" search={{ state: 'failed', within: '1h' } as never}>All failed runs</Link>}>
+    <Section
+      title="Failing most, last hour"
+      aside={
+        <Link to="/runs" search={{ state: 'failed', within: '1h' } as never}>
+          All failed runs
+        </Link>
+      }
+    >
       <table className={css.failing}>
-        <thead><tr><th>Job</th><th>Last 12</th><th className="right">Failed</th><th>Last message</th></tr></thead>
+        <thead>
+          <tr>
+            <th>Job</th>
+            <th>Last 12</th>
+            <th className="right">Failed</th>
+            <th>Last message</th>
+          </tr>
+        </thead>
         <tbody>
           {o.failing.map((f) => (
             <tr key={f.job}>
-              <td><Link to="/jobs/$job" params={{ job: f.job }}><b>{f.job_name ?? 'Deleted job'}</b></Link></td>
-              <td><Spark kinds={f.recent.map((r) => kindOf(r))} /></td>
+              <td>
+                <Link to="/jobs/$job" params={{ job: f.job }}>
+                  <b>{f.job_name ?? 'Deleted job'}</b>
+                </Link>
+              </td>
+              <td>
+                <Spark kinds={f.recent.map((r) => kindOf(r))} />
+              </td>
               <td className="right num">
-                <Link to="/runs" search={{ state: 'failed', within: '1h', job: f.job } as never}>{capped(f.failed_1h, o.failing_more)}</Link>
+                <Link to="/runs" search={{ state: 'failed', within: '1h', job: f.job } as never}>
+                  {capped(f.failed_1h, o.failing_more)}
+                </Link>
               </td>
               <td className="clip">{f.message ? <code className="dim">{f.message}</code> : <span className="dim">–</span>}</td>
             </tr>
@@ -155,25 +208,57 @@ function Failing({ o }: { o: Overview }) {
 }
 
 const attentionMark: Record<string, Kind> = {
-  clock_in_doubt: 'clock', partitions_unowned: 'missed', audit_findings: 'missed', no_worker: 'late', queue_paused: 'paused', dead_letters: 'failed',
+  clock_in_doubt: 'clock',
+  partitions_unowned: 'missed',
+  audit_findings: 'missed',
+  no_worker: 'late',
+  queue_paused: 'paused',
+  dead_letters: 'failed',
   schedules_broken: 'missed',
 };
 
 function Attention({ o }: { o: Overview }) {
   const link = (a: Overview['attention'][number]): ReactNode => {
-    if (a.queue) return <Link to="/queues/$queue" params={{ queue: a.queue }}>Open queue<Icon name="right" size={12} /></Link>;
-    if (a.cause) return <Link to="/dead-letters" search={{ cause: a.cause } as never}>Review and redrive<Icon name="right" size={12} /></Link>;
-    if (/^(partitions|clock|audit|schedules)/.test(a.code)) return <Link to="/cluster">Open cluster<Icon name="right" size={12} /></Link>;
+    if (a.queue)
+      return (
+        <Link to="/queues/$queue" params={{ queue: a.queue }}>
+          Open queue
+          <Icon name="right" size={12} />
+        </Link>
+      );
+    if (a.cause)
+      return (
+        <Link to="/dead-letters" search={{ cause: a.cause } as never}>
+          Review and redrive
+          <Icon name="right" size={12} />
+        </Link>
+      );
+    if (/^(partitions|clock|audit|schedules)/.test(a.code))
+      return (
+        <Link to="/cluster">
+          Open cluster
+          <Icon name="right" size={12} />
+        </Link>
+      );
     return null;
   };
   return (
-    <Section title={<>Needs attention <Count>{o.attention.length}</Count></>}>
+    <Section
+      title={
+        <>
+          Needs attention <Count>{o.attention.length}</Count>
+        </>
+      }
+    >
       {o.attention.length === 0 && <p className={css.calm}>Nothing needs you.</p>}
       <ul className={css.attention}>
         {o.attention.map((a) => (
           <li key={`${a.code} ${a.queue ?? ''} ${a.cause ?? ''}`}>
             <Mark kind={attentionMark[a.code] ?? 'late'} label="" />
-            <div><p>{a.text}</p>{link(a)}</div>
+            <div>
+              <p>{a.text}</p>
+              {link(a)}
+            </div>
           </li>
         ))}
       </ul>
@@ -186,14 +271,22 @@ function First() {
   const session = useSession();
   return (
     <div className={css.first}>
-      <span className={css.logo}><Icon name="bell" size={24} /></span>
+      <span className={css.logo}>
+        <Icon name="bell" size={24} />
+      </span>
       <h1>Nothing is scheduled yet</h1>
       <p>A job is a schedule, a target and policies. Create the first one in one of three ways.</p>
       <div className={css.ways}>
         <section>
           <h2>In the browser</h2>
           <p>Choose when and where, and see the next runs before you save.</p>
-          {session.may('editor') ? <LinkButton to="/jobs/new" tone="primary" icon="plus">New job</LinkButton> : <p className="dim">This needs the role editor.</p>}
+          {session.may('editor') ? (
+            <LinkButton to="/jobs/new" tone="primary" icon="plus">
+              New job
+            </LinkButton>
+          ) : (
+            <p className="dim">This needs the role editor.</p>
+          )}
         </section>
         <section>
           <h2>On the command line</h2>
@@ -202,8 +295,14 @@ function First() {
         </section>
         <section>
           <h2>From a file</h2>
-          <p>Drop YAML, JSON or a <Code>crontab</Code>, and see what would change.</p>
-          {session.may('editor') && <LinkButton to="/import" icon="import">Import a file</LinkButton>}
+          <p>
+            Drop YAML, JSON or a <Code>crontab</Code>, and see what would change.
+          </p>
+          {session.may('editor') && (
+            <LinkButton to="/import" icon="import">
+              Import a file
+            </LinkButton>
+          )}
         </section>
       </div>
     </div>

@@ -29,10 +29,17 @@ export default function Queues() {
   const [creating, setCreating] = useState(false);
   const resume = useResumeQueue();
   const list = usePages<Queue>({
-    key: ['queues'], id: (q) => q.name, every: 2000, hold: pausing !== null || creating,
-    get: (token, signal) => unwrap(api.GET('/api/v1/queues', {
-      params: { query: { include: 'counts', page_size: size, ...(token ? { page_token: token } : {}) } }, ...(signal ? { signal } : {}),
-    })),
+    key: ['queues'],
+    id: (q) => q.name,
+    every: 2000,
+    hold: pausing !== null || creating,
+    get: (token, signal) =>
+      unwrap(
+        api.GET('/api/v1/queues', {
+          params: { query: { include: 'counts', page_size: size, ...(token ? { page_token: token } : {}) } },
+          ...(signal ? { signal } : {}),
+        }),
+      ),
   });
   const wanted = (url.name ?? '').toLowerCase();
   const rows = list.rows.filter((q) => q.name.includes(wanted) && (!url.state || (url.state === 'paused') === q.paused));
@@ -41,32 +48,77 @@ export default function Queues() {
   const filtered = !!wanted || !!url.state;
   const partial = list.rows.some((q) => q.counts?.more);
   return (
-    <Page title="Queues" sub={list.first.data && <Summary queues={list.rows} more={list.more} />}
-      actions={may('editor') && <Button icon="plus" onClick={() => setCreating(true)}>New queue</Button>}>
+    <Page
+      title="Queues"
+      sub={list.first.data && <Summary queues={list.rows} more={list.more} />}
+      actions={
+        may('editor') && (
+          <Button icon="plus" onClick={() => setCreating(true)}>
+            New queue
+          </Button>
+        )
+      }
+    >
       <Troubles list={troubles(list.rows)} />
-      <FilterBar search={{ key: 'name', placeholder: 'Part of a name' }}
-        fields={[{ key: 'state', label: 'State', options: [{ value: 'active', label: 'active' }, { value: 'paused', label: 'paused' }] }]} />
+      <FilterBar
+        search={{ key: 'name', placeholder: 'Part of a name' }}
+        fields={[
+          {
+            key: 'state',
+            label: 'State',
+            options: [
+              { value: 'active', label: 'active' },
+              { value: 'paused', label: 'paused' },
+            ],
+          },
+        ]}
+      />
       <NewerPill newer={list.newer} refresh={list.refresh} noun={noun} />
       {list.first.error && <ProblemView error={list.first.error} retry={() => void list.first.refetch()} quiet={list.rows.length > 0} />}
       {!list.first.data && !list.first.error && <Skeleton />}
-      {list.first.data && (rows.length > 0 ? (
-        <div className={list.first.error ? css.stale : undefined}>
-          <Table label="Queues" rows={rows} id={(q) => q.name} columns={columns} open={open} keys={may('operator') ? { p: toggle } : {}}
-            {...(may('operator') ? { actions: (q: Queue) => (
-              <Button tone="quiet" iconOnly icon={q.paused ? 'play' : 'pause'} onClick={() => toggle(q)}>{q.paused ? `Resume ${q.name}` : `Pause ${q.name}`}</Button>
-            ) } : {})} />
-          {partial && <p className="dim">A number with + is a lower bound: there are more live runs in the cluster than are counted.</p>}
-          <Endless list={{ ...list, rows }} short={false} noun={noun} />
-        </div>
-      ) : filtered && list.rows.length > 0 ? (
-        <Empty title="No queue matches" action={<TextButton onClick={() => setUrl({ name: undefined, state: undefined })}>Clear the filter</TextButton>} />
-      ) : (
-        <Empty title="There is no queue yet" command="belfry queue set imports --max-running 50 --rate 100/s">
-          A queue is created with its first job. Create one yourself to set limits before that.
-        </Empty>
-      ))}
+      {list.first.data &&
+        (rows.length > 0 ? (
+          <div className={list.first.error ? css.stale : undefined}>
+            <Table
+              label="Queues"
+              rows={rows}
+              id={(q) => q.name}
+              columns={columns}
+              open={open}
+              keys={may('operator') ? { p: toggle } : {}}
+              {...(may('operator')
+                ? {
+                    actions: (q: Queue) => (
+                      <Button tone="quiet" iconOnly icon={q.paused ? 'play' : 'pause'} onClick={() => toggle(q)}>
+                        {q.paused ? `Resume ${q.name}` : `Pause ${q.name}`}
+                      </Button>
+                    ),
+                  }
+                : {})}
+            />
+            {partial && <p className="dim">A number with + is a lower bound: there are more live runs in the cluster than are counted.</p>}
+            <Endless list={{ ...list, rows }} short={false} noun={noun} />
+          </div>
+        ) : filtered && list.rows.length > 0 ? (
+          <Empty
+            title="No queue matches"
+            action={<TextButton onClick={() => setUrl({ name: undefined, state: undefined })}>Clear the filter</TextButton>}
+          />
+        ) : (
+          <Empty title="There is no queue yet" command="belfry queue set imports --max-running 50 --rate 100/s">
+            A queue is created with its first job. Create one yourself to set limits before that.
+          </Empty>
+        ))}
       {pausing && <PauseDialog queue={pausing} close={() => setPausing(null)} />}
-      {creating && <LimitsDialog queue={null} close={(name) => { setCreating(false); if (name) void navigate({ to: '/queues/$queue', params: { queue: name } }); }} />}
+      {creating && (
+        <LimitsDialog
+          queue={null}
+          close={(name) => {
+            setCreating(false);
+            if (name) void navigate({ to: '/queues/$queue', params: { queue: name } });
+          }}
+        />
+      )}
     </Page>
   );
 }
@@ -77,8 +129,18 @@ function Summary({ queues, more }: { queues: Queue[]; more: boolean }) {
   const running = queues.reduce((n, q) => n + (q.counts?.running ?? 0), 0);
   const lower = more || queues.some((q) => q.counts?.more);
   return (
-    <>{capped(queues.length, more)} queues · {capped(due, lower)} due · {capped(running, lower)} running
-      {paused > 0 && <> · <Link to="/queues" search={{ state: 'paused' } as never} className={css.under}>{paused} paused</Link></>}</>
+    <>
+      {capped(queues.length, more)} queues · {capped(due, lower)} due · {capped(running, lower)} running
+      {paused > 0 && (
+        <>
+          {' '}
+          ·{' '}
+          <Link to="/queues" search={{ state: 'paused' } as never} className={css.under}>
+            {paused} paused
+          </Link>
+        </>
+      )}
+    </>
   );
 }
 
@@ -92,8 +154,14 @@ export function Troubles({ list }: { list: Trouble[] }) {
           <Icon name="warning" />
           <span className="grow">
             <b>No worker asks for handler {named(t.handlers)}.</b>{' '}
-            <Link to="/runs" search={{ state: 'due', queue: t.queue } as never}>{t.more ? `${capped(t.due, true)} due runs` : plural(t.due, 'due run')}</Link> of queue{' '}
-            <Link to="/queues/$queue" params={{ queue: t.queue }}>{t.queue}</Link> {t.due === 1 ? 'waits' : 'wait'}.
+            <Link to="/runs" search={{ state: 'due', queue: t.queue } as never}>
+              {t.more ? `${capped(t.due, true)} due runs` : plural(t.due, 'due run')}
+            </Link>{' '}
+            of queue{' '}
+            <Link to="/queues/$queue" params={{ queue: t.queue }}>
+              {t.queue}
+            </Link>{' '}
+            {t.due === 1 ? 'waits' : 'wait'}.
           </span>
         </li>
       ))}

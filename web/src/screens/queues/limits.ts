@@ -7,7 +7,9 @@ export type Limits = Schemas['QueueLimits'];
 export type LimitForm = { max_running: string; rate: string; burst: string };
 
 export const formOf = (q: Limits): LimitForm => ({
-  max_running: q.max_running ? String(q.max_running) : '', rate: q.rate ?? '', burst: q.burst ? String(q.burst) : '',
+  max_running: q.max_running ? String(q.max_running) : '',
+  rate: q.rate ?? '',
+  burst: q.burst ? String(q.burst) : '',
 });
 
 const whole = /^\d{1,9}$/;
@@ -16,7 +18,8 @@ const whole = /^\d{1,9}$/;
 export function problemsOf(f: LimitForm): Partial<Record<keyof LimitForm, string>> {
   const out: Partial<Record<keyof LimitForm, string>> = {};
   if (f.max_running.trim() && !whole.test(f.max_running.trim())) out.max_running = 'A whole number, or empty for no limit.';
-  if (f.rate.trim() && !/^\d{1,9}\/[smh]$/.test(f.rate.trim())) out.rate = 'A number per second, minute or hour, such as 100/s, 30/m or 1000/h.';
+  if (f.rate.trim() && !/^\d{1,9}\/[smh]$/.test(f.rate.trim()))
+    out.rate = 'A number per second, minute or hour, such as 100/s, 30/m or 1000/h.';
   if (f.burst.trim() && !whole.test(f.burst.trim())) out.burst = 'A whole number, or empty for the default.';
   else if (f.burst.trim() && !f.rate.trim()) out.burst = 'Only with a rate.';
   return out;
@@ -40,7 +43,8 @@ export function changesOf(before: Limits, after: Limits): { name: string; before
     ['Rate', before.rate, after.rate, 'no limit'],
     ['Burst', before.burst, after.burst, 'default'],
   ];
-  return rows.filter(([, a, b]) => (a || undefined) !== (b || undefined))
+  return rows
+    .filter(([, a, b]) => (a || undefined) !== (b || undefined))
     .map(([name, a, b, none]) => ({ name, before: text(a, none), after: text(b, none) }));
 }
 
@@ -51,8 +55,11 @@ export type Trouble = { queue: string; handlers: string[]; due: number; more: bo
 
 /** Queues whose due runs wait for a worker that is not there. */
 export function troubles(queues: Queue[]): Trouble[] {
-  return queues.flatMap((q) => (q.counts && q.counts.handlers_without_worker.length > 0
-    ? [{ queue: q.name, handlers: q.counts.handlers_without_worker, due: q.counts.due, more: q.counts.more }] : []));
+  return queues.flatMap((q) =>
+    q.counts && q.counts.handlers_without_worker.length > 0
+      ? [{ queue: q.name, handlers: q.counts.handlers_without_worker, due: q.counts.due, more: q.counts.more }]
+      : [],
+  );
 }
 
 /** Names in a sentence: "a", "a and b", "a, b and 3 more". */

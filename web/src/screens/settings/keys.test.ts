@@ -3,7 +3,15 @@ import { describe, expect, it } from 'vitest';
 import { blockedBy, emptyForm, expiresSoon, queuesOf, requestOf, stateOf, type Key } from './keys';
 
 const now = Date.parse('2026-03-30T12:00:00Z');
-const key = (more: Partial<Key>): Key => ({ id: 'key_1', name: 'ci', role: 'viewer', prefix: 'bfk_a', created_by: 'x', created_at: '', ...more });
+const key = (more: Partial<Key>): Key => ({
+  id: 'key_1',
+  name: 'ci',
+  role: 'viewer',
+  prefix: 'bfk_a',
+  created_by: 'x',
+  created_at: '',
+  ...more,
+});
 
 describe('the state of a key', () => {
   it('revoked wins over expired', () => {
@@ -21,7 +29,11 @@ describe('the state of a key', () => {
 describe('the form of a key', () => {
   it('sends queues of a worker only', () => {
     expect(requestOf({ ...emptyForm, name: ' ci ', queues: 'a b' })).toEqual({ name: 'ci', role: 'viewer', expires_in: '90d' });
-    expect(requestOf({ name: 'w', role: 'worker', queues: 'a, b a', expires: '' })).toEqual({ name: 'w', role: 'worker', queues: ['a', 'b'] });
+    expect(requestOf({ name: 'w', role: 'worker', queues: 'a, b a', expires: '' })).toEqual({
+      name: 'w',
+      role: 'worker',
+      queues: ['a', 'b'],
+    });
   });
   it('is blocked until it can be sent', () => {
     expect(blockedBy(emptyForm)).toBeDefined();
@@ -29,10 +41,12 @@ describe('the form of a key', () => {
     expect(blockedBy({ ...emptyForm, name: 'w', role: 'worker', queues: 'q' })).toBeUndefined();
   });
   it('queues are distinct and not empty', () => {
-    fc.assert(fc.property(fc.array(fc.constantFrom('a', 'b', ' ', ',', '\n')), (parts) => {
-      const q = queuesOf(parts.join(' '));
-      expect(new Set(q).size).toBe(q.length);
-      expect(q).not.toContain('');
-    }));
+    fc.assert(
+      fc.property(fc.array(fc.constantFrom('a', 'b', ' ', ',', '\n')), (parts) => {
+        const q = queuesOf(parts.join(' '));
+        expect(new Set(q).size).toBe(q.length);
+        expect(q).not.toContain('');
+      }),
+    );
   });
 });
