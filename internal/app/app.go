@@ -19,6 +19,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/config"
+	"github.com/belfry-dev/belfry/internal/doctor"
 	"github.com/belfry-dev/belfry/internal/engine"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/member"
@@ -29,6 +30,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/target/command"
 	"github.com/belfry-dev/belfry/internal/target/gate"
 	"github.com/belfry-dev/belfry/internal/target/guard"
+	"github.com/belfry-dev/belfry/internal/tracing"
 )
 
 // Config is the configuration of an operator, plus what the program itself sets.
@@ -56,6 +58,7 @@ type Config struct {
 
 	commands *command.Target // nil if commands are off
 	wakes    *wakes          // nil: of a store that reports no runs
+	tracer   *tracing.Tracer // nil if tracing is off
 
 	// Systemd reports to the service manager; may be nil.
 	Systemd *systemd.Notifier
@@ -98,16 +101,13 @@ func Serve(ctx context.Context, c Config, log *slog.Logger) (err error) {
 		return err
 	}
 	c.wakes = newWakes()
-	options := storeOptions(c, m)
-	keys, err := readKeyset(c.Secrets)
+	if c.tracer, err = newTracer(c, log); err != nil {
+		return err
+	}
+	options, info, err := storeOptions(c, m)
 	if err != nil {
 		return err
 	}
-	if keys != nil {
-		options.Sealer = keys
-	}
-	info := nodeInfo(c, keys)
-	options.Node = &info
 	db, err := postgres.Open(ctx, c.DatabaseURL, c.Connections, options)
 	if err != nil {
 		return err
@@ -125,6 +125,7 @@ func Serve(ctx context.Context, c Config, log *slog.Logger) (err error) {
 	if c.API.URL == "" {
 		c.API.URL = w.url(c)
 	}
+	defer startTracer(ctx, c.tracer, db.Admin())()
 	n, err := newNode(ctx, c, db, log, m)
 	if err != nil {
 		return err
@@ -145,11 +146,23 @@ func Serve(ctx context.Context, c Config, log *slog.Logger) (err error) {
 	return err
 }
 
-// storeOptions are what the two stores of a node share.
-func storeOptions(c Config, m *metrics) postgres.Options {
-	return postgres.Options{
-		Observer: m, Process: job.NewProcess(), Servers: &postgres.Servers{}, OnWake: c.wakes.written,
+// storeOptions returns what the two stores of a node share, and what the node reports about itself in its session.
+func storeOptions(c Config, m *metrics) (o postgres.Options, info *doctor.Node, err error) {
+	keys, err := readKeyset(c.Secrets)
+	if err != nil {
+		return o, nil, err
 	}
+	node := nodeInfo(c, keys)
+	o = postgres.Options{
+		Observer: m, Process: job.NewProcess(), Servers: &postgres.Servers{}, OnWake: c.wakes.written, Node: &node,
+	}
+	if keys != nil {
+		o.Sealer = keys
+	}
+	if c.tracer != nil {
+		o.OnEnded = c.tracer.Ended
+	}
+	return o, &node, nil
 }
 
 // node is a running server: all its parts.
@@ -207,13 +220,17 @@ func newNode(ctx context.Context, c Config, db *postgres.DB, log *slog.Logger, m
 	if err != nil {
 		return nil, err
 	}
-	n.engine = engine.New(engine.Options{
+	options := engine.Options{
 		Planner: store, Claimer: store, Completer: store, Queues: store, Limits: store, History: store, Pruner: store,
 		Auditor: store, Leases: db.Admin(), Logins: db.Admin(), Minutes: db.Admin(),
 		Member: n.member, Targets: targets, Bound: n.bound, Log: log, Observe: m, OnRound: c.Systemd.Round,
 		Slots: c.Slots, LookAhead: c.LookAhead, SweepPause: c.SweepPause, WakeBack: c.WakeBack,
 		KeepHistory: c.KeepHistory, ZoneRules: zoneRules(zoneSources()),
-	})
+	}
+	if c.tracer != nil {
+		options.Tracer = c.tracer
+	}
+	n.engine = engine.New(options)
 	n.pull = pull.New(pull.Options{
 		Store: store, Sessions: store, Handlers: db.Admin(), Bound: n.bound, TTL: c.WorkerTTL, Log: log, Observe: m,
 	})

@@ -179,6 +179,7 @@ func (m *metrics) watch(n *node) {
 		})
 	m.gauge("belfry_session_left_seconds", "Time until the session of this node expires unless renewed; 0: no session.",
 		func() float64 { return n.member.Left().Seconds() })
+	m.watchTracing(n.config.tracer)
 	m.watchDatabase(n.db)
 }
 

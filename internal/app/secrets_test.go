@@ -14,6 +14,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/pgtest"
+	"github.com/belfry-dev/belfry/internal/tracing/tracingtest"
 )
 
 // echo answers with all that it was sent, as error pages do.
@@ -30,14 +31,18 @@ func echo(t *testing.T, status int) string {
 
 // TestSecretsAppearNowhere (S15): the database's password, keys, and what users
 // put into headers, queries and payloads of their jobs are in no log line, metric,
-// audit entry or problem, whatever goes wrong.
+// audit entry, problem or span, whatever goes wrong.
 func TestSecretsAppearNowhere(t *testing.T) {
 	t.Parallel()
 	server, pool := pgtest.ServerURL(t)
 	u, err := url.Parse(server)
 	require.NoError(t, err)
 	u.User = url.UserPassword(u.User.Username(), "canary0password")
-	s, c := serveAPI(t, func(c *Config) { c.DatabaseURL = u.String() })
+	collector := tracingtest.New(t)
+	s, c := serveAPI(t, func(c *Config) {
+		c.DatabaseURL, c.Tracing.Endpoint, c.Tracing.Ratio = u.String(), collector.URL, "1"
+		c.Tracing.Headers = "api-key=canary14header"
+	})
 	w := &walk{t: t, base: c.base, pool: pool, log: s.log}
 	n := &tenant{id: access.DefaultNamespace, key: c.key}
 	ended := 0
@@ -82,11 +87,14 @@ func TestSecretsAppearNowhere(t *testing.T) {
 	var audit string
 	require.NoError(t,
 		pool.QueryRow(context.Background(), `SELECT string_agg(x::text, E'\n') FROM audit_log x`).Scan(&audit))
-	require.NoError(t, s.end(t))
+	require.NoError(t, s.end(t)) // which exports the last spans
+	spans, headers, _, _ := collector.Raw()
+	require.Equal(t, []string{"canary14header"}, headers["Api-Key"])
+	require.Len(t, named(collector.Spans(), "POST"), ended)
 
 	secrets := []string{c.key, c.key[len("bfk_") : len(c.key)-1], "canary"}
 	for name, text := range map[string]string{
-		"the log": s.log.String(), "metrics": metrics, "audit": audit, "problems": problems,
+		"the log": s.log.String(), "metrics": metrics, "audit": audit, "problems": problems, "spans": spans,
 	} {
 		require.NotEmpty(t, text)
 		for _, secret := range secrets {

@@ -142,7 +142,7 @@ func (n *node) newAPI(db *postgres.DB) *server.Server {
 		Views: store, Overview: store, Live: store,
 		Queues: store, Workers: n.pull, Secrets: store, Reports: store, ReportKey: n.reportKey, Cluster: store,
 		Audit: store, Interrupt: n.engine.Interrupt, Classify: classify, Check: checkTarget(n.targets),
-		Version: n.config.Version, Log: n.log, Observe: n.metrics,
+		Version: n.config.Version, TraceURL: n.config.Tracing.URL, Log: n.log, Observe: n.metrics,
 		Limits: rest.Limits{
 			KeyRate: n.config.API.KeyRate, KeyBurst: n.config.API.KeyBurst, Requests: n.config.API.Requests,
 		},

@@ -205,6 +205,8 @@ func (v *runFilter) since(query url.Values, text string, byDue bool) error {
 // runDetail is a run with its attempts.
 type runDetail struct {
 	runView
+	TraceID  string `json:"trace_id"`
+	TraceURL string `json:"trace_url"`
 	Attempts []struct {
 		Attempt   int        `json:"attempt"`
 		State     string     `json:"state"`
@@ -254,6 +256,7 @@ func showRun(ctx context.Context, r *remote.Server, raw []byte) error {
 			{"result", terminal.Truncate(string(v.Result), 1000)},
 			{"queue", v.Queue},
 			{"job version", strconv.Itoa(v.Version)},
+			{"trace", cmp.Or(v.TraceURL, v.TraceID)},
 		})
 		if err != nil || len(v.Attempts) == 0 {
 			return err

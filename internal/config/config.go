@@ -4,7 +4,7 @@
 // environment variable, its flag, default, bounds, help, `config example` and docs/reference/configuration.md all come
 // from there.
 //
-//	flag  >  environment  >  file  >  default
+//	flag  >  environment  >  file  >  standard variables of OpenTelemetry  >  default
 package config
 
 import (
@@ -20,7 +20,8 @@ import (
 //	default  as a user would write it; without one the setting is empty
 //	min, max bounds, both included, as a user would write them
 //	oneof    the values that are accepted
-//	form     what a string must be: url, web, path, paths, address, destinations, keyset, issuer, hidden, grants or line
+//	form     what a string must be: url, web, path, paths, address, destinations, keyset, issuer, hidden, grants, ratio,
+//	         sampler, headers, pairs, template or line
 //	secret   its value is printed without secrets
 type Config struct {
 	DatabaseURL     string        `key:"database_url" form:"url" secret:"true"`
@@ -43,6 +44,7 @@ type Config struct {
 	API             API           `key:"api"`
 	OIDC            OIDC          `key:"oidc"`
 	Command         Command       `key:"command"`
+	Tracing         Tracing       `key:"tracing"`
 	Log             Log           `key:"log"`
 }
 
@@ -117,6 +119,24 @@ type Command struct {
 	Bubblewrap      string `key:"bubblewrap" default:"bwrap" form:"path"`
 	ContainerSocket string `key:"container_socket" form:"path"`
 	Images          string `key:"images" form:"line"`
+}
+
+// Tracing says where spans go, and of which runs. The settings are per node, and should be the same on all nodes. The
+// standard variables of OpenTelemetry set them too: see standard.
+type Tracing struct {
+	Endpoint    string        `key:"endpoint" form:"web"`
+	Headers     string        `key:"headers" form:"headers" secret:"true"`
+	HeadersFile string        `key:"headers_file" form:"path"`
+	CAFile      string        `key:"ca_file" form:"path"`
+	Compression string        `key:"compression" default:"gzip" oneof:"gzip,none"`
+	Timeout     time.Duration `key:"timeout" default:"10s" min:"100ms" max:"1m"`
+	Sampler     string        `key:"sampler" default:"parentbased_traceidratio" form:"sampler"`
+	Ratio       string        `key:"ratio" default:"0.01" form:"ratio"`
+	Late        time.Duration `key:"late" default:"1s" min:"1ms" max:"1d"`
+	Queue       int           `key:"queue" default:"8192" min:"100" max:"100000"`
+	Service     string        `key:"service" default:"belfry" form:"line"`
+	Resource    string        `key:"resource" form:"pairs"`
+	URL         string        `key:"url" form:"template"`
 }
 
 // Log says what is logged, and how.

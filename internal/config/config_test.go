@@ -74,6 +74,10 @@ func TestDefaults(t *testing.T) {
 			Name: "single sign-on", Scopes: "openid profile email", NameClaim: "email", GroupsClaim: "groups",
 		},
 		Log: config.Log{Level: "info", Format: "text"},
+		Tracing: config.Tracing{
+			Compression: "gzip", Timeout: 10 * time.Second, Sampler: "parentbased_traceidratio", Ratio: "0.01",
+			Late: time.Second, Queue: 8192, Service: "belfry",
+		},
 		Command: config.Command{
 			Paths: "/usr:/bin:/sbin:/lib:/lib64:/etc/alternatives:/etc/ld.so.cache:/etc/ssl:/etc/localtime",
 			Slots: 16, Memory: 256, Processes: 64, Scratch: 64, User: 65534, Bubblewrap: "bwrap",

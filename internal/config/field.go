@@ -109,6 +109,11 @@ func (f *field) accepted() string {
 		"issuer":       "a URL like https://login.example.com, without TLS only on this machine",
 		"hidden":       "up to 1,000 characters on one line",
 		"grants":       "entries like admins = default:admin",
+		"ratio":        "a number from 0 to 1",
+		"sampler":      strings.Join(samplers, ", "),
+		"headers":      "entries like api-key=SECRET with commas between them",
+		"pairs":        "entries like deployment.environment.name=production with commas between them",
+		"template":     "a URL with {trace_id} in it, like https://traces.example.com/trace/{trace_id}",
 		"line":         "up to 200 characters on one line",
 	}[f.form]
 }
@@ -160,6 +165,8 @@ func (f *field) formOK(text string) bool {
 		u, err := url.Parse(text)
 		return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != "" && u.User == nil &&
 			u.RawQuery == "" && !strings.HasSuffix(text, "/")
+	case slices.Contains([]string{"ratio", "sampler", "headers", "pairs", "template"}, f.form):
+		return tracingOK(f.form, text)
 	case f.form == "issuer":
 		return issuerOK(text)
 	case f.form == "hidden":
@@ -215,7 +222,7 @@ func urlOK(text string) bool {
 }
 
 // hidden reports whether no part of the value may be printed.
-func (f *field) hidden() bool { return f.form == "keyset" || f.form == "hidden" }
+func (f *field) hidden() bool { return f.form == "keyset" || f.form == "hidden" || f.form == "headers" }
 
 // show is a value as a user would write it, without secrets.
 func (f *field) show(v reflect.Value) string {

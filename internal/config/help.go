@@ -69,6 +69,23 @@ var help = map[string]string{
 	"command.images": "images that jobs may run, separated by commas; one that ends in * matches any image " +
 		"with that beginning",
 
+	"tracing.endpoint": "where spans go, by OTLP over HTTP, for example http://127.0.0.1:4318/v1/traces; " +
+		"empty means off",
+	"tracing.headers":      "headers of these requests, such as a token",
+	"tracing.headers_file": "file with the headers, such as a mounted secret, instead of tracing.headers",
+	"tracing.ca_file":      "file with the certificates that the collector's must be signed by, instead of the system's",
+	"tracing.compression":  "compression of these requests",
+	"tracing.timeout":      "timeout of one of these requests",
+	"tracing.sampler": "which runs are traced, besides failed, rescued and late ones; with parentbased, " +
+		"a triggered run follows its caller",
+	"tracing.ratio":    "share of the runs that the samplers with traceidratio trace",
+	"tracing.late":     "a run that starts later than this after its run time is traced",
+	"tracing.queue":    "maximum number of spans that wait for the collector; further ones are dropped and counted",
+	"tracing.service":  "name of this service in traces",
+	"tracing.resource": "further attributes of this service in traces",
+	"tracing.url": "where people look at a trace: the web UI and belfry run get link to it, with the id of the trace in " +
+		"place of {trace_id}",
+
 	"log.level":  "lowest level that is logged",
 	"log.format": "format of log lines",
 }

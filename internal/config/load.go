@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,7 +26,12 @@ func Load(flags *pflag.FlagSet, environ []string) (*Values, error) {
 	if err != nil {
 		return nil, err
 	}
-	layers := []layer{environment, set}
+	others, ignored, err := standard(environ)
+	if err != nil {
+		return nil, err
+	}
+	warnings = append(warnings, ignored...)
+	layers := []layer{others, environment, set}
 	name, err := flags.GetString(FileKey)
 	if err != nil {
 		return nil, err
@@ -83,7 +89,11 @@ func merge(doc *document, layers []layer) (*Values, error) {
 		if err != nil {
 			return nil, err
 		}
-		layers, bad = append([]layer{file}, layers...), doc.bad
+		weak := 0
+		for weak < len(layers) && layers[weak].weak {
+			weak++
+		}
+		layers, bad = slices.Insert(slices.Clone(layers), weak, file), doc.bad
 	}
 	merged := koanf.New(".")
 	for _, l := range layers {
@@ -150,7 +160,7 @@ const urlKey, urlFileKey = "database_url", "database_url_file"
 // readFiles reads the settings that can be in a file of their own, unless a stronger source has the value itself.
 func (v *Values) readFiles(layers []layer) error {
 	settings := reflect.ValueOf(&v.Config).Elem()
-	for _, key := range []string{urlKey, "secrets.keyset", "oidc.client_secret"} {
+	for _, key := range []string{urlKey, "secrets.keyset", "oidc.client_secret", "tracing.headers"} {
 		value, _ := lookup(key)
 		file, _ := lookup(key + "_file")
 		name := settings.FieldByIndex(file.index).String()

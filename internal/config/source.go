@@ -39,10 +39,11 @@ func (s Source) String() string {
 type layer struct {
 	*koanf.Koanf
 	source func(key string) Source
+	weak   bool // weaker than the file
 }
 
 func newLayer(p koanf.Provider, source func(key string) Source) (layer, error) {
-	l := layer{koanf.New("."), source}
+	l := layer{Koanf: koanf.New("."), source: source}
 	return l, l.Load(p, nil)
 }
 

@@ -32,6 +32,7 @@ func (e *Engine) deliverClaimed(ctx context.Context, timer *time.Timer, a job.At
 		return
 	}
 	late, began := -e.Bound.Until(a.RunAt), clock.Elapsed()
+	a.Unsampled = e.Tracer != nil && !e.Tracer.Sampled(a.Key, a.Trace)
 	o := e.deliverOne(ctx, &a)
 	if o.Kind != job.Deferred { // a deferred attempt did not start: its target was busy
 		e.Observe.Started(a.Queue, late)
@@ -39,7 +40,9 @@ func (e *Engine) deliverClaimed(ctx context.Context, timer *time.Timer, a job.At
 	e.Observe.Ended(a.Queue, o, clock.Elapsed()-began)
 	e.inFlight.setCancel(&a, nil)
 	// Blocks while the completers are behind, which keeps the slot occupied.
-	e.completed <- a.Completion(o)
+	c := a.Completion(o)
+	c.Late = late
+	e.completed <- c
 }
 
 // awaitRunTime waits until the database clock has certainly reached a time. Runs are claimed a little

@@ -46,6 +46,12 @@ func (noObserver) Ended(int32, job.Outcome, time.Duration) {}
 func (noObserver) Failed(string)                           {}
 func (noObserver) Found(auditor.Kind)                      {}
 
+// Tracer says which runs are traced.
+type Tracer interface {
+	// Sampled reports whether a run is traced whatever its outcome. trigger is Attempt.Trace.
+	Sampled(key job.Key, trigger string) bool
+}
+
 // Options of an Engine. Zero values mean the defaults.
 type Options struct {
 	Planner   Planner
@@ -65,6 +71,7 @@ type Options struct {
 	Log       *slog.Logger
 	Observe   Observer          // may be nil
 	OnRound   func(loop string) // called after each round of a loop; may be nil
+	Tracer    Tracer            // nil: tracing is off
 
 	LookAhead time.Duration // how far ahead runs are planned; 60s
 	Lead      time.Duration // how long before its run time a run is claimed; 250ms

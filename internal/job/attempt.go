@@ -26,6 +26,8 @@ type Attempt struct {
 	Payload   string  // JSON; empty if there is none
 	Limits    []Limit // whose permits it holds
 	Trace     string  // traceparent of the request that triggered the run; empty if there is none
+	// Unsampled says that the node that delivers it does not sample the run's own trace.
+	Unsampled bool
 
 	KeyExpression string // the job's idempotency_key; empty means the run's id
 	OwnKey        string // the idempotency key, if it is known and not simply the run's id: see MakeKey and KeepKey
@@ -39,15 +41,17 @@ type Completion struct {
 	Session uuid.UUID // that the attempt must be leased to
 	Queue   int32     // of the run, for statistics; 0: not known
 	Outcome Outcome
-	Limits  []Limit // whose permits its end frees, as far as the caller knows
-	OwnKey  string  // see Attempt; stored with the run
+	Limits  []Limit       // whose permits its end frees, as far as the caller knows
+	OwnKey  string        // see Attempt; stored with the run
+	Trace   string        // see Attempt
+	Late    time.Duration // how long after its run time it started, if that is known
 }
 
 // Completion is the attempt with an outcome.
 func (a *Attempt) Completion(o Outcome) Completion {
 	return Completion{
 		Key: a.Key, Session: a.Session, Queue: a.Queue, Attempt: a.Number, Outcome: o, OwnKey: a.OwnKey,
-		Limits: a.Limits,
+		Limits: a.Limits, Trace: a.Trace,
 	}
 }
 

@@ -80,6 +80,7 @@ type Entry struct {
 	Message   string
 	Attempts  []AttemptEnd // before the last one
 	OwnKey    string       // the idempotency key that its target got; empty if it is the run's id or not known yet
+	Trace     string       // traceparent of the request that triggered the run; empty if there is none
 
 	Handler  string // of a live run that workers pull
 	Percent  *int16 // progress that its worker reported

@@ -19,7 +19,8 @@ var (
 )
 
 const liveOfJob = `
-SELECT due_at, seq, queue_id FROM run WHERE partition = $1 AND job_id = $2 AND state <> 0 /* live */ FOR UPDATE`
+SELECT due_at, seq, queue_id, attempt, coalesce(trace, '') FROM run
+WHERE partition = $1 AND job_id = $2 AND state <> 0 /* live */ FOR UPDATE`
 
 // Admit decides about one run that Claim left. The policy may say start, wait
 // (then the result is empty, as for a run that is gone), skip, or replace. A run
@@ -175,13 +176,15 @@ func cancelLive(ctx context.Context, tx pgx.Tx, key job.Key, now time.Time, reas
 		return err
 	}
 	var batch pgx.Batch
-	var due time.Time
-	var seq int16
+	k := key
 	var queue int32
-	_, err = pgx.ForEachRow(rows, []any{&due, &seq, &queue}, func() error {
-		batch.Queue(endRun, key.Partition, key.Job, due, seq, now, int16(job.EndedCancelled), int16(0),
+	var attempt int16
+	var trace string
+	_, err = pgx.ForEachRow(rows, []any{&k.DueAt, &k.Seq, &queue, &attempt, &trace}, func() error {
+		batch.Queue(endRun, k.Partition, k.Job, k.DueAt, k.Seq, now, int16(job.EndedCancelled), int16(0),
 			string(reason), "", "")
 		pool.LedgerOf(tx).Ended(queue, job.EndedCancelled, reason, 1)
+		pool.LedgerOf(tx).Run(job.End{Key: k, Attempt: attempt, Ended: job.EndedCancelled, Trace: trace})
 		return nil
 	})
 	if err != nil {

@@ -13,13 +13,25 @@ import (
 
 var completeSucceeded = statement("complete")
 
-// reportSucceeded counts runs that succeeded.
-func (e *Engine) reportSucceeded(done []job.Completion) {
+// reportSucceeded counts runs that succeeded. If others were fenced, it may count the queue of one of them.
+func (e *Engine) reportSucceeded(done []job.Completion, ends []job.End) {
 	var l pool.Ledger
 	for i := range done {
 		l.Ended(done[i].Queue, job.EndedSucceeded, job.ReasonNone, 1)
 	}
+	for _, end := range ends {
+		l.Run(end)
+	}
 	e.db.Report(&l)
+}
+
+// succeededEnds returns the ends of completions.
+func succeededEnds(done []job.Completion) []job.End {
+	ends := make([]job.End, len(done))
+	for i := range done {
+		ends[i] = done[i].Succeeded()
+	}
+	return ends
 }
 
 // CompleteSucceeded ends runs whose attempt succeeded. It returns how many were
@@ -41,10 +53,11 @@ func (e *Engine) CompleteSucceeded(ctx context.Context, done []job.Completion) (
 	if err := e.db.SendBatch(ctx, &batch).Close(); err != nil {
 		return 0, fmt.Errorf("complete %d runs: %w", len(done), err)
 	}
-	e.reportSucceeded(done[:ended]) // if others were fenced, it may count the queue of one of them
 	if ended == len(done) {
+		e.reportSucceeded(done, succeededEnds(done))
 		return 0, nil
 	}
+	e.reportSucceeded(done[:ended], nil) // which ones is not known, so these runs get no spans
 	// The rest is fenced, or another transaction changed its row meanwhile. CompleteDecided locks in one statement and
 	// writes in the next; what ended above is fenced there.
 	_, fenced, err = e.CompleteDecided(ctx, done)

@@ -41,6 +41,8 @@ type Options struct {
 	Servers  *Servers      // shared with another DB of the process; nil: its own
 	// OnWake is called after each commit that wrote runs which are due immediately; may be nil. It must not block.
 	OnWake func(job.Wake)
+	// OnEnded is called after each commit that ended runs which had an attempt; may be nil. It must not block.
+	OnEnded func([]job.End)
 }
 
 // Servers is what a process knows about the servers of a database.
@@ -48,7 +50,7 @@ type Servers = pool.Servers
 
 // New returns a DB on a migrated database. The caller keeps and closes the connections.
 func New(conns *pgxpool.Pool, o Options) *DB {
-	p := pool.New(conns, pool.Options{Observer: o.Observer, OnWake: o.OnWake, Servers: o.Servers})
+	p := pool.New(conns, pool.Options{Observer: o.Observer, OnWake: o.OnWake, OnEnded: o.OnEnded, Servers: o.Servers})
 	return newDB(p, p, o)
 }
 
@@ -63,7 +65,7 @@ const ListenConnections = 1
 func Open(ctx context.Context, url string, connections int32, o Options) (*DB, error) {
 	options := pool.Options{
 		Connections: connections, Application: o.Process.Application(), Observer: o.Observer,
-		OnWake: o.OnWake, Servers: cmp.Or(o.Servers, &Servers{}),
+		OnWake: o.OnWake, OnEnded: o.OnEnded, Servers: cmp.Or(o.Servers, &Servers{}),
 	}
 	p, err := pool.Open(ctx, url, options)
 	if err != nil {

@@ -76,8 +76,11 @@ func (e *Engine) completeDecided(ctx context.Context, done []job.Completion) (d 
 		var namespace *uuid.UUID
 		var in job.DecideInput
 		var began time.Time
+		var trace string
+		var late time.Duration
 		_, err = pgx.ForEachRow(rows, []any{
 			&n, &in.Run.Attempt, &in.Run.FreeAttempts, &in.Run.Origin, &queue, &policy, &namespace, &in.Now, &began,
+			&trace, &late,
 		}, func() error {
 			c := done[n-1]
 			in.Run.Key, in.Outcome, in.Policy = c.Key, c.Outcome, readPolicy(policy)
@@ -100,6 +103,9 @@ func (e *Engine) completeDecided(ctx context.Context, done []job.Completion) (d 
 			d.output(in, namespace)
 			if decision.Kind == job.DecideFinish {
 				pool.LedgerOf(tx).Ended(queue, decision.Ended, decision.Reason, 1)
+				pool.LedgerOf(tx).Run(job.End{
+					Key: c.Key, Attempt: c.Attempt, Ended: decision.Ended, Status: c.Outcome.Status, Late: late, Trace: trace,
+				})
 			}
 			switch {
 			case namespace != nil && decision.PauseJob:

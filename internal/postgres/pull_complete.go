@@ -15,7 +15,8 @@ import (
 
 var (
 	completePulled = completeSucceeded + ` RETURNING job_id, due_at, seq, attempt, session_id,
-    extract(epoch FROM ended_at - greatest(started_at, run_at))::float8`
+    extract(epoch FROM ended_at - greatest(started_at, run_at))::float8, coalesce(trace, ''),
+    greatest(started_at - run_at, '0')`
 	rescueWorkers = statement("rescue_workers")
 )
 
@@ -83,23 +84,25 @@ func (e *Engine) completePulled(ctx context.Context, done []job.Completion, take
 	}
 	sortCompletions(done)
 	k, attempt := splitCompletions(done)
-	ended := 0
+	var ends []job.End
 	var batch pgx.Batch // one round trip, one transaction
 	batch.Queue(pool.Apply(pool.KeyLookups))
 	batch.Queue(completePulled, k.partition, k.job, k.dueAt, k.seq, attempt, sessionsOf(done)).
 		Query(func(rows pgx.Rows) error {
 			var r report
-			var key job.Key
 			var session pgtype.UUID
 			var seconds float64
+			end := job.End{Ended: job.EndedSucceeded}
+			key := &end.Key
 			_, err := pgx.ForEachRow(
 				rows,
-				[]any{raw(&key.Job), &key.DueAt, &key.Seq, &r.attempt, &session, &seconds},
+				[]any{raw(&key.Job), &key.DueAt, &key.Seq, &r.attempt, &session, &seconds, &end.Trace, &end.Late},
 				func() error {
 					r.run, r.session = key.RunKey(), session.Bytes
 					took := time.Duration(seconds * float64(time.Second))
 					taken[r] = &took
-					ended++
+					key.Partition, end.Attempt = job.PartitionOf(key.Job), r.attempt
+					ends = append(ends, end)
 					return nil
 				},
 			)
@@ -108,7 +111,7 @@ func (e *Engine) completePulled(ctx context.Context, done []job.Completion, take
 	if err := e.db.SendBatch(ctx, &batch).Close(); err != nil {
 		return fmt.Errorf("complete %d runs of workers: %w", len(done), err)
 	}
-	e.reportSucceeded(done[:ended])
+	e.reportSucceeded(done[:len(ends)], ends)
 	return nil
 }
 

@@ -11,7 +11,8 @@ import (
 	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
-const lockRun = `SELECT state, attempt, queue_id, belfry_clock() FROM run WHERE ` + byKey + ` FOR UPDATE`
+const lockRun = `
+SELECT state, attempt, queue_id, belfry_clock(), coalesce(trace, '') FROM run WHERE ` + byKey + ` FOR UPDATE`
 
 // CancelRun ends a live run. It does not wait for an attempt that is under way: its report is fenced. It returns the
 // number of that attempt; 0: there was none.
@@ -21,7 +22,8 @@ func (a *API) CancelRun(ctx context.Context, o job.RunParams) (attempt int16, er
 		var state job.RunState
 		var queue int32
 		var now time.Time
-		err := tx.QueryRow(ctx, lockRun, k.Partition, k.Job, k.DueAt, k.Seq).Scan(&state, &attempt, &queue, &now)
+		var trace string
+		err := tx.QueryRow(ctx, lockRun, k.Partition, k.Job, k.DueAt, k.Seq).Scan(&state, &attempt, &queue, &now, &trace)
 		if noRows(err) {
 			return notLive(ctx, tx, k)
 		}
@@ -34,6 +36,7 @@ func (a *API) CancelRun(ctx context.Context, o job.RunParams) (attempt int16, er
 			return err
 		}
 		pool.LedgerOf(tx).Ended(queue, job.EndedCancelled, job.ReasonCancelled, 1)
+		pool.LedgerOf(tx).Run(job.End{Key: k, Attempt: attempt, Ended: job.EndedCancelled, Trace: trace})
 		if state == job.Pending {
 			attempt = 0
 		}

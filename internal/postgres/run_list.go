@@ -283,7 +283,7 @@ func scanEntry(row pgx.CollectableRow) (e job.Entry, err error) {
 	var ended job.Ended
 	var session *uuid.UUID
 	var count *int64
-	var reason, message, name, queue, node, ownKey, handler, progress, result *string
+	var reason, message, name, queue, node, ownKey, handler, progress, result, trace *string
 	var attempts []byte
 	var worker *bool
 	var status int16
@@ -291,7 +291,7 @@ func scanEntry(row pgx.CollectableRow) (e job.Entry, err error) {
 	err = row.Scan(
 		&e.Partition, &e.Job, &e.DueAt, &e.Seq, &e.Version, &e.RunAt, &started, &e.EndedAt, &expires, &state, &ended,
 		&e.Attempt, &e.Origin, &status, &session, &dueTo, &count, &reason, &message, &attempts, &ownKey, &handler,
-		&e.Percent, &progress, &result, &now, &name, &queue, &node, &worker, &e.DeadLetter,
+		&e.Percent, &progress, &result, &trace, &now, &name, &queue, &node, &worker, &e.DeadLetter,
 	)
 	if err != nil {
 		return e, err
@@ -301,7 +301,7 @@ func scanEntry(row pgx.CollectableRow) (e job.Entry, err error) {
 	e.Code, e.Reason, e.Message = int(status), job.Reason(text(reason)), text(message)
 	e.JobName, e.Queue, e.Node = text(name), text(queue), text(node)
 	e.Worker = worker != nil && *worker
-	e.Handler, e.Progress, e.Result = text(handler), text(progress), text(result)
+	e.Handler, e.Progress, e.Result, e.Trace = text(handler), text(progress), text(result), text(trace)
 	if own := text(ownKey); own != job.FormatRunID(e.Key) {
 		e.OwnKey = own
 	}

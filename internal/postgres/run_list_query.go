@@ -8,16 +8,16 @@ r.partition, r.job_id, r.due_at, r.seq, r.version, r.run_at, r.claimed_at AS sta
 @far::timestamptz AS ended_at, r.expires_at, r.state, 0::smallint AS ended, r.attempt, r.origin, 0::smallint AS status,
 r.session_id, r.queue_id, NULL::timestamptz AS due_to, NULL::bigint AS count, NULL::text AS reason,
 CASE WHEN r.state = 0 /* pending */ THEN r.deferred_reason END AS message, r.attempts, r.idempotency_key, r.handler,
-r.percent, r.progress, NULL::text AS result`
+r.percent, r.progress, NULL::text AS result, r.trace`
 	endedEntry = `
 h.partition, h.job_id, h.due_at, h.seq, h.version, h.run_at, h.started_at,
 h.ended_at, NULL::timestamptz AS expires_at, 0::smallint AS state, h.ended, h.attempt, h.origin, h.status,
 h.session_id, h.queue_id, h.due_to, h.count, h.reason, h.message, h.attempts, h.idempotency_key, NULL::text AS handler,
-NULL::smallint AS percent, NULL::text AS progress, h.result`
+NULL::smallint AS percent, NULL::text AS progress, h.result, h.trace`
 	selectEntries = `
 SELECT x.partition, x.job_id, x.due_at, x.seq, x.version, x.run_at, x.started_at, x.ended_at, x.expires_at, x.state,
        x.ended, x.attempt, x.origin, x.status, x.session_id, x.due_to, x.count, x.reason, x.message, x.attempts,
-       x.idempotency_key, x.handler, x.percent, x.progress, x.result, now(),
+       x.idempotency_key, x.handler, x.percent, x.progress, x.result, x.trace, now(),
        (SELECT j.name FROM job j WHERE j.partition = x.partition AND j.id = x.job_id),
        (SELECT q.name FROM queue q WHERE q.id = x.queue_id),
        (SELECT s.name FROM session s WHERE s.id = x.session_id),

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -15,6 +16,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/problem"
 	"github.com/belfry-dev/belfry/internal/server/jobs"
 	"github.com/belfry-dev/belfry/internal/server/rest"
+	"github.com/belfry-dev/belfry/internal/trace"
 )
 
 // Ledger is the part of the store that has the runs, live and ended.
@@ -196,9 +198,19 @@ func (s *Server) runResult(ctx context.Context, k job.Key) (*runOutput, error) {
 		return nil, err
 	}
 	out := &runOutput{wireDetail(entries, outputs)}
+	out.Body.TraceID, out.Body.TraceURL = s.traceOf(&entries[0])
 	payload, err := s.opts.Ledger.RunPayload(ctx, namespace, entries[0])
 	out.Body.Payload = rest.JSON(payload)
 	return out, err
+}
+
+// traceOf returns the trace of a run, and where to look at it.
+func (s *Server) traceOf(e *job.Entry) (id, url string) {
+	if !e.DueTo.IsZero() {
+		return "", "" // a range of occurrences that did not run
+	}
+	id = trace.Of(e.Key, e.Trace).String()
+	return id, strings.ReplaceAll(s.opts.TraceURL, "{trace_id}", id)
 }
 
 // CancelledRun is a run that was cancelled.

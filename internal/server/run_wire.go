@@ -132,6 +132,8 @@ func (Attempt) Descriptions() map[string]string {
 // RunDetail is a run with all its attempts.
 type RunDetail struct {
 	Run
+	TraceID  string    `json:"trace_id,omitempty" doc:"Its W3C trace: all attempts are in it. Absent for a range."`
+	TraceURL string    `json:"trace_url,omitempty" doc:"Where people look at the trace, if tracing.url is set."`
 	Payload  rest.JSON `json:"payload,omitempty"`
 	Attempts []Attempt `json:"attempts" doc:"In order. Only the last 20 are kept."`
 	Earlier  []Run     `json:"earlier,omitempty" doc:"Earlier ends, before retries or redrives, newest first."`

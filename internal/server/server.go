@@ -56,6 +56,8 @@ type Options struct {
 	Observe  rest.Observer // may be nil
 	Log      *slog.Logger
 	Version  string
+	// TraceURL is where people look at a trace, with {trace_id} in place of its id; empty: nowhere.
+	TraceURL string
 }
 
 // OIDC is an identity provider, and what its people may do.

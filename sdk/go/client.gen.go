@@ -1613,6 +1613,12 @@ type CancelledRun struct {
 	// Examples: 503
 	Status int64 `json:"status,omitempty,omitzero"`
 
+	// TraceID Its W3C trace: all attempts are in it. Absent for a range.
+	TraceID string `json:"trace_id,omitempty,omitzero"`
+
+	// TraceURL Where people look at the trace, if tracing.url is set.
+	TraceURL string `json:"trace_url,omitempty,omitzero"`
+
 	// Version Version of the job's definition that the run was created with.
 	Version int32 `json:"version"`
 
@@ -3887,6 +3893,12 @@ type RunDetail struct {
 	//
 	// Examples: 503
 	Status int64 `json:"status,omitempty,omitzero"`
+
+	// TraceID Its W3C trace: all attempts are in it. Absent for a range.
+	TraceID string `json:"trace_id,omitempty,omitzero"`
+
+	// TraceURL Where people look at the trace, if tracing.url is set.
+	TraceURL string `json:"trace_url,omitempty,omitzero"`
 
 	// Version Version of the job's definition that the run was created with.
 	Version int32 `json:"version"`

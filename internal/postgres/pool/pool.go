@@ -18,6 +18,7 @@ type Pool struct {
 	conns    *pgxpool.Pool
 	observer Observer // may be nil
 	onWake   func(job.Wake)
+	onEnded  func([]job.End)
 	servers  *Servers
 	pooler   pooler
 
@@ -26,7 +27,9 @@ type Pool struct {
 
 // New returns a Pool over connections that the caller opened and closes.
 func New(conns *pgxpool.Pool, o Options) *Pool {
-	p := &Pool{conns: conns, observer: o.Observer, onWake: o.OnWake, servers: cmp.Or(o.Servers, &Servers{})}
+	p := &Pool{
+		conns: conns, observer: o.Observer, onWake: o.OnWake, onEnded: o.OnEnded, servers: cmp.Or(o.Servers, &Servers{}),
+	}
 	p.pooler.direct.Store(true)
 	return p
 }
@@ -36,8 +39,9 @@ type Options struct {
 	Connections int32  // the maximum
 	Application string // the application_name of the connections
 	Observer    Observer
-	OnWake      func(job.Wake) // called after the commit of a transaction that wrote runs that are due; may be nil
-	Servers     *Servers       // shared with other pools; nil: its own
+	OnWake      func(job.Wake)  // called after the commit of a transaction that wrote runs that are due; may be nil
+	OnEnded     func([]job.End) // called after the commit of a transaction that ended runs; may be nil
+	Servers     *Servers        // shared with other pools; nil: its own
 }
 
 // Open connects to a database.
@@ -49,7 +53,7 @@ func Open(ctx context.Context, url string, o Options) (*Pool, error) {
 	config.MaxConns, config.MinConns, config.MinIdleConns = o.Connections, 0, 0 // no connection before there is a Pool
 	config.ConnConfig.RuntimeParams["application_name"] = o.Application         // the one parameter that poolers pass on
 	servers := cmp.Or(o.Servers, &Servers{})
-	p := &Pool{observer: o.Observer, onWake: o.OnWake, servers: servers}
+	p := &Pool{observer: o.Observer, onWake: o.OnWake, onEnded: o.OnEnded, servers: servers}
 	toPrimary(config.ConnConfig)
 	servers.timelines.watch(config)
 	servers.hosts.watch(config.ConnConfig)

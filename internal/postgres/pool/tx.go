@@ -73,6 +73,7 @@ type Observer interface {
 type Ledger struct {
 	ended   map[end]int64
 	skipped map[skip]int64
+	runs    []job.End
 }
 
 type skip struct {
@@ -105,6 +106,13 @@ func (l *Ledger) Skipped(namespace uuid.UUID, why job.Reason, n int64) {
 	l.skipped[skip{namespace, why}] += n
 }
 
+// Run notes an end of a run that had an attempt, for its spans.
+func (l *Ledger) Run(e job.End) {
+	if e.Attempt > 0 {
+		l.runs = append(l.runs, e)
+	}
+}
+
 // countingTx is a transaction of Tx with what it wrote into the ledger, and the runs it wrote that are due.
 type countingTx struct {
 	pgx.Tx
@@ -130,6 +138,9 @@ func LedgerOf(tx pgx.Tx) *Ledger {
 }
 
 func (p *Pool) report(l *Ledger) {
+	if p.onEnded != nil && len(l.runs) > 0 {
+		p.onEnded(l.runs)
+	}
 	if p.observer == nil {
 		return
 	}

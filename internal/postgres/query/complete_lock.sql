@@ -6,7 +6,7 @@ WITH k AS MATERIALIZED (
            generate_subscripts($1::smallint[], 1) AS n
 )
 SELECT k.n, r.attempt, coalesce(r.free_attempts, 0), r.origin, r.queue_id, j.policy, j.namespace_id, now(),
-       greatest(r.claimed_at, r.run_at)
+       greatest(r.claimed_at, r.run_at), coalesce(r.trace, ''), greatest(r.claimed_at - r.run_at, '0')
 FROM k, LATERAL (
     SELECT * FROM run
     WHERE partition = k.partition AND job_id = k.job_id AND due_at = k.due_at AND seq = k.seq

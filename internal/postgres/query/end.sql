@@ -14,7 +14,9 @@ WITH ended AS (
             WHERE p.limit_kind = e.kind AND p.limit_id = e.id AND p.number = e.number LIMIT 1) x))
 )
 INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, started_at, ended_at, ended, attempt, origin,
-                         status, session_id, queue_id, reason, message, attempts, idempotency_key, result)
+                         status, session_id, queue_id, reason, message, attempts, idempotency_key, result,
+                         trace)
 SELECT partition, seq, version, job_id, due_at, run_at, claimed_at, $5, $6, attempt, origin,
-       $7, session_id, queue_id, nullif($8, ''), nullif($9, ''), attempts, idempotency_key, nullif($10, '')
+       $7, session_id, queue_id, nullif($8, ''), nullif($9, ''), attempts, idempotency_key, nullif($10, ''),
+       trace
 FROM ended
