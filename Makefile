@@ -74,12 +74,23 @@ schemathesis: ## walk the API by its description and fail if an answer is not as
 	@dev/need python3-venv psql
 	$(RAM) SCHEMATHESIS_SECONDS=$(SECONDS) dev/schemathesis/test
 
+# Prometheus 3 reads rules and histograms in another way. It takes some minutes to build.
+test-prometheus3: $(TOOLS)/promtool3/promtool ## test alerts, recording rules and the mixin with Prometheus 3, built from its module
+	PROMTOOL=$(TOOLS)/promtool3/promtool JSONNET=$(TOOLS)/promtool3/jsonnet go test -count=1 -v ./test/deploy
+
+$(TOOLS)/promtool3/promtool: dev/promtool/go.mod
+	mkdir -p $(TOOLS)/promtool3
+	GOWORK=off go build -C dev/promtool -tags remove_all_sd -o $(TOOLS)/promtool3/ tool
+	touch $@
+
 test-docs: ## execute or validate every code block of the documentation, and count them
 	@dev/need curl
 	$(RAM) $(call logged,./test/docs,^TestEveryBlock$$,10m)
 
-test-deploy: ## test what is shipped in addition to the program, in its short form: units
+test-deploy: ## test what is shipped in addition to the program, in its short form: units, rules of Prometheus
+	@dev/need prometheus
 	test/deploy/units
+	go test -count=1 ./test/deploy
 
 test-systemd: ## boot a Debian with systemd and PostgreSQL, and run a node under its unit, with and without commands (3 minutes)
 	test/deploy/systemd

@@ -23,11 +23,13 @@ const (
 	maxKnown   = 100_000 // queues whose labels are kept
 )
 
-// failedReasons are why runs become dead letters. Their counters exist from the start: an increase from nothing to one
-// is not seen.
-var failedReasons = []job.Reason{
-	job.ReasonRejected, job.ReasonAttempts, job.ReasonLost, job.ReasonUnknownOutcome, job.ReasonGone,
-}
+// The reasons that alerts look for. Their counters exist from the start: an increase from nothing to one is not seen.
+var (
+	failedReasons = []job.Reason{
+		job.ReasonRejected, job.ReasonAttempts, job.ReasonLost, job.ReasonUnknownOutcome, job.ReasonGone,
+	}
+	missedReasons = []job.Reason{job.ReasonMissed, job.ReasonMissedWindow, job.ReasonMissedMax}
+)
 
 // queueMetrics are the metrics that count by queue. The path knows queues by their ids; sampleOnce reads the names.
 // Until then the values of a queue are kept, so that they are counted under its name.
@@ -203,6 +205,9 @@ func (q *queueMetrics) seriesOf(l queueLabel) *queueSeries {
 		q.end(s, endedAs{job.EndedSucceeded, job.ReasonNone}, 0)
 		for _, why := range failedReasons {
 			q.end(s, endedAs{job.EndedFailed, why}, 0)
+		}
+		for _, why := range missedReasons {
+			q.end(s, endedAs{job.EndedSkipped, why}, 0)
 		}
 		q.series[l] = s
 	}

@@ -84,6 +84,7 @@ func TestQueuesAreCountedUnderTheirName(t *testing.T) {
 	require.InDelta(t, 2, ended["failed (other) (other) lost "], 0)
 	require.Contains(t, ended, "succeeded team mail  ", "it is 0 from the start")
 	require.Contains(t, ended, "failed team mail attempts ", "it is 0 from the start")
+	require.Contains(t, ended, "skipped team mail missed_window ", "it is 0 from the start")
 }
 
 // TestUnnamedValuesAreBounded: while the database does not answer, names cannot be read.
