@@ -65,27 +65,39 @@ type Operation struct {
 	EndedAt   time.Time // zero while it is running
 }
 
-// OperationSet says which jobs or runs an operation works on. Exactly one field is set.
+// OperationSet says which jobs or runs an operation works on. Exactly one of Jobs, Runs and IDs is set.
 type OperationSet struct {
 	Jobs *Filter    `json:"jobs,omitempty"`
 	Runs *RunFilter `json:"runs,omitempty"`
 	IDs  []string   `json:"ids,omitempty"` // public ids of jobs or runs
+
+	// Attempts are the last attempts of the runs that IDs names. A run with another one has run again, and is not
+	// retried. Empty: any.
+	Attempts []int16 `json:"attempts,omitempty"`
 }
 
 // Unique returns the set without ids that name the same item again.
 func (s OperationSet) Unique(kind OperationKind) OperationSet {
 	seen := map[string]bool{}
-	s.IDs = slices.DeleteFunc(slices.Clone(s.IDs), func(id string) bool {
+	out := s
+	out.IDs, out.Attempts = nil, nil
+	for i, name := range s.IDs {
+		id := name
 		if k, err := ParseRunID(id); err == nil && kind.OfRuns() {
 			id = FormatRunID(k)
 		} else if j, err := ParseJobID(id); err == nil {
 			id = FormatJobID(j)
 		}
-		again := seen[id]
+		if seen[id] {
+			continue
+		}
 		seen[id] = true
-		return again
-	})
-	return s
+		out.IDs = append(out.IDs, name)
+		if i < len(s.Attempts) {
+			out.Attempts = append(out.Attempts, s.Attempts[i])
+		}
+	}
+	return out
 }
 
 // RunFilter selects runs. A zero field selects all.

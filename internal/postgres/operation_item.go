@@ -79,6 +79,7 @@ type itemMark struct {
 type item struct {
 	object, name string
 	run          *job.Entry // nil: only its id is known
+	attempt      *int16     // nil: any
 	after        itemMark
 }
 
@@ -143,7 +144,7 @@ func (a *API) workItem(ctx context.Context, o *activeOperation, it *item) error 
 	within.step = &operationStep{operation: o.ID, from: o.at, to: to, count: "done"}
 	err = within.change(ctx, o, it)
 	gone := errors.Is(err, ErrNotFound) && len(o.Set.IDs) == 0
-	if gone || errors.Is(err, errRanAgain) { // it is no longer in the set
+	if gone || errors.Is(err, errRanAgain) && len(o.Set.IDs) == 0 { // it is no longer in the set
 		return nil
 	}
 	if text, ok := o.failure(err); ok {
@@ -249,9 +250,12 @@ func (a *API) changeRun(ctx context.Context, o *activeOperation, it *item) error
 		_, err = a.CancelRun(ctx, p)
 		return err
 	}
-	if it.run != nil {
+	switch {
+	case it.run != nil:
 		p.Attempt = &it.run.Attempt
-	} else {
+	case it.attempt != nil:
+		p.Attempt = it.attempt
+	default:
 		p.Began = o.until
 	}
 	return a.RetryRun(ctx, p)
@@ -269,7 +273,11 @@ func (a *API) itemsOf(ctx context.Context, o *activeOperation, mark itemMark) (i
 	var page itemPage
 	end := min(mark.IDs+limit, len(o.Set.IDs))
 	for i := mark.IDs; i < end; i++ {
-		page.items = append(page.items, item{object: o.Set.IDs[i], after: itemMark{IDs: i + 1}})
+		it := item{object: o.Set.IDs[i], after: itemMark{IDs: i + 1}}
+		if i < len(o.Set.Attempts) {
+			it.attempt = &o.Set.Attempts[i]
+		}
+		page.items = append(page.items, it)
 	}
 	if end < len(o.Set.IDs) {
 		page.next = &itemMark{IDs: end}

@@ -44,7 +44,18 @@ type CancelRunsRequest struct {
 }
 
 // RetryRunsRequest says which ended runs to run again.
-type RetryRunsRequest struct{ CancelRunsRequest }
+type RetryRunsRequest struct {
+	CancelRunsRequest
+	Attempts []int16 `json:"attempts,omitempty" maxItems:"500"`
+}
+
+// Descriptions implements rest.Described.
+func (RetryRunsRequest) Descriptions() map[string]string {
+	return map[string]string{
+		"attempts": "The last attempt of each run of ids, in their order. A run that has run again since is a failed item. " +
+			"Absent: only runs that end after the operation was created are.",
+	}
+}
 
 func (r *CancelRunsRequest) set(ctx context.Context, s *Server) (set job.OperationSet, err error) {
 	f := job.RunFilter{}
@@ -74,6 +85,10 @@ func (r *CancelRunsRequest) set(ctx context.Context, s *Server) (set job.Operati
 
 func (r *RetryRunsRequest) set(ctx context.Context, s *Server) (job.OperationSet, error) {
 	set, err := r.CancelRunsRequest.set(ctx, s)
+	if n := len(r.Attempts); err == nil && n > 0 && n != len(r.IDs) {
+		err = problem.New("attempts", "there are not as many as ids", "send one for each id, in the same order, or none")
+	}
+	set.Attempts = r.Attempts
 	if err == nil && set.Runs != nil && len(set.Runs.States) == 0 {
 		err = problem.New("filter.state", "it is missing", "say how the runs ended, for example failed")
 	}

@@ -144,8 +144,11 @@ func TestBulkRequestsAreChecked(t *testing.T) {
 		},
 		"/jobs:relabel": {`{"all":true}`, `{"all":true,"set":{" ":"x"}}`},
 		"/jobs:spread":  {`{"all":true,"jitter":"25h"}`, `{"all":true,"jitter":"0s"}`},
-		"/runs:retry":   {`{"all":true}`, `{"filter":{"state":["due"]}}`, `{"ids":["` + id + `"]}`},
-		"/runs:cancel":  {`{}`, `{"filter":{"state":["failed"]}}`},
+		"/runs:retry": {
+			`{"all":true}`, `{"filter":{"state":["due"]}}`, `{"ids":["` + id + `"]}`,
+			`{"filter":{"state":["failed"]},"attempts":[1]}`,
+		},
+		"/runs:cancel": {`{}`, `{"filter":{"state":["failed"]}}`},
 	} {
 		for _, body := range bodies {
 			a := b.call("POST", path, body)
@@ -336,10 +339,13 @@ func TestIDsAreChangedOnce(t *testing.T) {
 	n.set("/no", 200)
 	b := &bundle{t: t, pool: n.pool, store: n.store, url: n.url, key: n.key}
 	var runs []string
+	var attempts []any
 	for _, r := range n.get("/runs?state=failed")["items"].([]any) {
 		runs = append(runs, r.(map[string]any)["id"].(string))
+		attempts = append(attempts, r.(map[string]any)["attempt"])
 	}
 	require.Len(t, runs, 2)
+	seen := fmt.Sprintf(`,"attempts":[%v,%v,%v]}`, attempts[0], attempts[1], attempts[0])
 	ids := fmt.Sprintf(`{"ids":[%q,%q,%q]`, runs[0], runs[1], runs[0])
 	key, err := job.ParseRunID(runs[0])
 	require.NoError(t, err)
@@ -349,15 +355,16 @@ func TestIDsAreChangedOnce(t *testing.T) {
 	require.Equal(t, 200, preview.status, "%s", preview.body)
 	require.EqualValues(t, 1, preview.json(t)["count"], "one of them exists")
 
-	first, same := b.begin("/runs:retry", ids+`}`), b.begin("/runs:retry", ids+`}`)
+	first, same := b.begin("/runs:retry", ids+seen), b.begin("/runs:retry", ids+`}`)
 	require.EqualValues(t, 2, n.get(first)["count"])
 	require.EqualValues(t, 2, b.finish(first)["done"])
 	for _, r := range runs {
 		n.await("/runs/"+r, "state", "succeeded")
 	}
-	later := b.begin("/runs:retry", ids+`}`)
+	later, stale := b.begin("/runs:retry", ids+`}`), b.begin("/runs:retry", ids+seen)
 	for op, want := range map[string]string{
 		same: "it ended again after the operation began", later: "it was retried and succeeded",
+		stale: "the run last ended with attempt",
 	} {
 		done := b.finish(op)
 		require.EqualValues(t, 0, done["done"], "%v", done)

@@ -3711,6 +3711,9 @@ type RetryRunsRequest struct {
 	// All Required if there is neither a filter nor ids: all of the namespace.
 	All bool `json:"all,omitempty,omitzero"`
 
+	// Attempts The last attempt of each run of ids, in their order. A run that has run again since is a failed item. Absent: only runs that end after the operation was created are.
+	Attempts []int32 `json:"attempts,omitempty,omitzero"`
+
 	// DryRun Only count; change nothing.
 	DryRun bool       `json:"dry_run,omitempty,omitzero"`
 	Filter RunsFilter `json:"filter,omitempty,omitzero"`

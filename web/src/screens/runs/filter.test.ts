@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { joinList } from '../../lib/labels';
-import { bulkFilter, endedStates, liveStates, modeOf, runsQuery } from './filter';
+import { bulkFilter, endedStates, liveStates, modeOf, runsQuery, seenAttempts } from './filter';
 
 const now = Date.parse('2026-03-30T12:00:00Z');
 
@@ -36,4 +36,10 @@ test('only live runs are cancelled, and only ended ones run again', () => {
     for (const s of bulkFilter(url, now, 'cancel').filter.state!) expect(liveStates).toContain(s);
     for (const s of bulkFilter(url, now, 'retry').filter.state!) expect(endedStates).toContain(s);
   }));
+});
+
+test('runs that are run again are those that were seen', () => {
+  const rows = [{ id: 'a', attempt: 3 }, { id: 'b', attempt: 0 }, { id: 'c', attempt: 1 }];
+  expect(seenAttempts(['c', 'b'], rows)).toEqual({ attempts: [1, 0] });
+  expect(seenAttempts(['a', 'gone'], rows)).toEqual({});
 });

@@ -76,3 +76,10 @@ export function bulkFilter(url: Search, now: number, what: 'cancel' | 'retry'): 
   if (filter.ended_to) words.push(['Ended before', filter.ended_to]);
   return { filter, words };
 }
+
+/** The last attempts of runs as the list shows them, so that a run that has run again since is not run once more. */
+export function seenAttempts(ids: string[], rows: { id: string; attempt: number }[]): { attempts?: number[] } {
+  const shown = new Map(rows.map((r) => [r.id, r.attempt]));
+  const attempts = ids.map((id) => shown.get(id));
+  return attempts.every((a) => a !== undefined) ? { attempts } : {};
+}

@@ -14,7 +14,7 @@ import { Empty, ProblemView, Skeleton } from '../../ui/state';
 import { Table } from '../../ui/table';
 import { queueOptions } from '../jobs/fields';
 import { columnsOf, type Run } from './columns';
-import { bulkFilter, endedStates, filterKeys, liveStates, modeOf, runsQuery, type Mode } from './filter';
+import { bulkFilter, endedStates, filterKeys, liveStates, modeOf, runsQuery, seenAttempts, type Mode } from './filter';
 import css from './runs.module.css';
 
 const noun: [string, string] = ['run', 'runs'];
@@ -47,7 +47,11 @@ export default function Runs() {
   });
   const short = !!list.last && list.last.items.length < size;
   const scope = (all: boolean, bulk: Bulk): BulkScope => {
-    if (!all) return { body: { ids: selection.ids() }, words: [['Runs', `${selection.size} selected`]] };
+    if (!all) {
+      const ids = selection.ids();
+      const body = { ids, ...(bulk === retry && seenAttempts(ids, list.rows)) };
+      return { body, words: [['Runs', `${selection.size} selected`]] };
+    }
     const { filter, words } = bulkFilter(url, Date.now(), bulk === cancel ? 'cancel' : 'retry');
     return { body: { filter }, words };
   };
