@@ -13,6 +13,8 @@ func (a *Admin) SomeLiveRuns(ctx context.Context, n int) (job.Live, error) {
 	return a.someLiveRuns(ctx, n)
 }
 
+func init() { liveTime, ownTime = "1min", "1min" }
+
 // LiveRunsOfFew is LiveRunsOf with lower bounds.
 func (a *Admin) LiveRunsOfFew(ctx context.Context, namespace uuid.UUID, jobs, runs int64) (job.Live, error) {
 	return a.liveRunsOf(ctx, namespace, jobs, runs)
