@@ -135,7 +135,7 @@ type apiStore struct {
 // newAPI creates the API. It has its own database connections, so that the engine never waits for users.
 func (n *node) newAPI(db *postgres.DB) *server.Server {
 	store := apiStore{db.API(), db.Admin(), db.Engine(), db.Views(), db.Operations()}
-	return server.New(server.Options{
+	options := server.Options{
 		Keys: store, Jobs: store, Verbs: store, Versions: store, Ledger: store, Load: store,
 		Stories: store, DeadLetters: store, Operations: store, Logins: store, LoginCode: n.config.LoginCode,
 		OIDC:  n.config.provider(),
@@ -146,7 +146,11 @@ func (n *node) newAPI(db *postgres.DB) *server.Server {
 		Limits: rest.Limits{
 			KeyRate: n.config.API.KeyRate, KeyBurst: n.config.API.KeyBurst, Requests: n.config.API.Requests,
 		},
-	})
+	}
+	if n.config.tracer != nil {
+		options.Sampled = n.config.tracer.Sampled
+	}
+	return server.New(options)
 }
 
 // provider returns the identity provider of the configuration; nil: there is none.

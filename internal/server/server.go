@@ -56,6 +56,8 @@ type Options struct {
 	Observe  rest.Observer // may be nil
 	Log      *slog.Logger
 	Version  string
+	// Sampled reports whether a run is traced whatever its outcome; nil: tracing is off.
+	Sampled func(key job.Key, trigger string) bool
 	// TraceURL is where people look at a trace, with {trace_id} in place of its id; empty: nowhere.
 	TraceURL string
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/problem"
 	"github.com/belfry-dev/belfry/internal/server/rest"
+	"github.com/belfry-dev/belfry/internal/trace"
 )
 
 // ClaimRequest asks for runs.
@@ -35,14 +36,16 @@ type ClaimedRun struct {
 	TimeoutMillis int64     `json:"timeout_ms" doc:"Maximum duration of the attempt."`
 	Version       int32     `json:"version" doc:"Version of the job's definition that the run was created with."`
 	Payload       rest.JSON `json:"payload,omitempty"`
+	Traceparent   string    `json:"traceparent" doc:"W3C trace context of the attempt, for spans of the worker."`
 }
 
-func wireClaimed(r job.Claimed) ClaimedRun {
+func (s *Server) wireClaimed(r job.Claimed) ClaimedRun {
+	r.Unsampled = s.opts.Sampled != nil && !s.opts.Sampled(r.Key, r.Trace)
 	return ClaimedRun{
 		Lease: Lease{job.FormatRunID(r.Key), r.Number}, Key: r.IdempotencyKey(), Job: job.FormatJobID(r.Key.Job),
 		JobName: r.JobName, Handler: r.Handler, Origin: originNames[r.Origin], DueAt: r.Key.DueAt.UTC(),
 		RunAt: r.RunAt.UTC(), ClaimedAt: r.ClaimedAt.UTC(), TimeoutMillis: r.Timeout.Milliseconds(),
-		Version: r.Version, Payload: rest.JSON(r.Payload),
+		Version: r.Version, Payload: rest.JSON(r.Payload), Traceparent: trace.Parent(&r.Attempt),
 	}
 }
 
@@ -75,7 +78,7 @@ func (s *Server) claimRuns(ctx context.Context, in *claimRunsInput) (*claimRunsO
 		return nil, sessionProblem(err)
 	}
 	out := &claimRunsOutput{}
-	out.Body.Runs = rest.Map(runs, wireClaimed)
+	out.Body.Runs = rest.Map(runs, s.wireClaimed)
 	return out, nil
 }
 

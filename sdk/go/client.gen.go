@@ -1673,6 +1673,9 @@ type ClaimedRun struct {
 	// TimeoutMs Maximum duration of the attempt.
 	TimeoutMs int64 `json:"timeout_ms"`
 
+	// Traceparent W3C trace context of the attempt, for spans of the worker.
+	Traceparent string `json:"traceparent"`
+
 	// Version Version of the job's definition that the run was created with.
 	Version int32 `json:"version"`
 }

@@ -61,6 +61,7 @@ type claimedWire struct {
 	ClaimedAt time.Time       `json:"claimed_at"`
 	Timeout   int64           `json:"timeout_ms"`
 	Payload   json.RawMessage `json:"payload"`
+	Trace     string          `json:"traceparent"`
 }
 
 const (
@@ -238,6 +239,7 @@ func (l *link) claim(ctx context.Context, names []string, n int, take func(*Run)
 	limited, cancel := context.WithTimeout(ctx, claimTimeout)
 	l.setStopClaim(cancel)
 	body := map[string]any{"handlers": names, "max": n, "wait_ms": pollWait.Milliseconds()}
+	began := now()
 	err := l.call(limited, "claim", body, &out)
 	l.setStopClaim(nil)
 	cancel()
@@ -255,10 +257,11 @@ func (l *link) claim(ctx context.Context, names []string, n int, take func(*Run)
 			ID: c.Run, Key: c.Key, Attempt: c.Attempt,
 			Job: c.Job, JobName: c.JobName, Handler: c.Handler, Origin: c.Origin,
 			DueAt: c.DueAt, RunAt: c.RunAt, ClaimedAt: c.ClaimedAt,
-			Timeout: time.Duration(c.Timeout) * time.Millisecond, Payload: c.Payload,
+			Timeout: time.Duration(c.Timeout) * time.Millisecond, Payload: c.Payload, Traceparent: c.Trace,
 		})
 	}
 	l.mu.RUnlock() // only now may a new session adopt runs: it knows these too
+	l.worker.batchSpan(ctx, "receive", began, tracesOf(out.Runs, func(c *claimedWire) string { return c.Trace }))
 	return len(out.Runs), nil
 }
 

@@ -33,6 +33,7 @@ type reportWire struct {
 	RetryAfter int64           `json:"retry_after_ms,omitempty"`
 	Message    string          `json:"message,omitempty"`
 	Result     json.RawMessage `json:"result,omitempty"`
+	trace      string          // its traceparent
 }
 
 // report sends the outcomes of runs, in batches.
@@ -69,6 +70,7 @@ func (w *Worker) append(batch *[]reportWire, r report) (size int) {
 	one := reportWire{
 		Run: r.run.ID, Attempt: r.run.Attempt, Outcome: o.Kind, Final: o.Final,
 		RetryAfter: min(max(o.RetryAfter, 0), maxDelay).Milliseconds(), Message: short(o.Message),
+		trace: r.run.Traceparent,
 	}
 	if o.Kind == "succeeded" {
 		_, _, one.Result = r.run.Reported()
@@ -94,9 +96,11 @@ func (w *Worker) send(ctx context.Context, batch []reportWire) {
 	ctx, cancel := context.WithTimeout(ctx, giveUp)
 	defer cancel()
 	for wait := firstWait; ; wait = min(2*wait, maxWait) {
+		began := now()
 		results, err := w.link.complete(ctx, batch)
 		switch {
 		case err == nil:
+			w.batchSpan(ctx, "settle", began, tracesOf(batch, func(r *reportWire) string { return r.trace }))
 			w.finish(results)
 			return
 		case invalid(err) && len(batch) > 1:

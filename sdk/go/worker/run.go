@@ -23,6 +23,8 @@ type Run struct {
 	ClaimedAt time.Time     // by the server's clock
 	Timeout   time.Duration // of the attempt
 	Payload   json.RawMessage
+	// Traceparent is the W3C trace context of the attempt. The context of a handler has a span below it.
+	Traceparent string
 
 	mu       sync.Mutex
 	percent  *int

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	belfry "github.com/belfry-dev/belfry/sdk/go"
 )
 
@@ -24,6 +26,7 @@ type Worker struct {
 	log      *slog.Logger
 	handlers map[string]Handler
 	wrap     []Middleware
+	tracer   trace.Tracer
 
 	free    chan struct{} // a token for each free slot
 	reports chan report
@@ -65,6 +68,9 @@ func New(client *belfry.Client, queue string, opts ...Option) *Worker {
 	}
 	for _, o := range opts {
 		o(w)
+	}
+	if w.tracer == nil {
+		w.tracer = globalTracer()
 	}
 	if w.name == "" {
 		w.name = "worker"
@@ -258,7 +264,7 @@ func (w *Worker) work(ctx context.Context, r *Run) {
 	defer w.release(1)
 	ctx, stop := context.WithTimeoutCause(ctx, r.Timeout, ErrTimeout)
 	defer stop()
-	err := w.call(ctx, r)
+	err := w.process(ctx, r)
 	w.reports <- report{r, outcomeOf(err, context.Cause(ctx))}
 }
 
