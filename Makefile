@@ -55,6 +55,17 @@ test-targets: ## run the tests of all targets against real servers
 	@dev/need gcc bwrap
 	$(if $(TARGET_SERVICES),$(call using,$(TARGET_SERVICES))) go test -race -count=1 ./internal/target/...
 
+# What make test skips: the bucket on a real S3 server, and DuckDB, which reads the archive without Belfry's code.
+test-archive: $(TOOLS)/duckdb/installed ## test the format and the stores of the archive, with a real S3 server and DuckDB
+	$(call using,s3) BELFRY_TEST_DUCKDB=$(TOOLS)/duckdb/bin/python go test -count=1 ./internal/archive/...
+
+$(TOOLS)/duckdb/installed: dev/duckdb/requirements.txt
+	@dev/need python3-venv
+	rm -rf $(TOOLS)/duckdb
+	python3 -m venv $(TOOLS)/duckdb
+	$(TOOLS)/duckdb/bin/pip install -q --disable-pip-version-check -r $<
+	touch $@
+
 # Variables of the call select the long form, and make passes them on: BROKER=RabbitMQ KILLS=40 SECONDS=300 JOBS=100.
 BROKER_TESTS = $(if $(BROKER),^TestBroker$$/^$(BROKER)$$,^(TestBroker|TestHotTopic)$$)
 BROKER_LIMIT = $(if $(findstring command,$(origin SECONDS)),120m,15m)
