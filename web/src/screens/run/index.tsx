@@ -12,6 +12,7 @@ import { kindOfStory } from '../job/why';
 import { isLive, RunActions } from './actions';
 import { Attempts } from './attempts';
 import { OutputView } from './output';
+import { Trace } from './trace';
 import { JSONView } from './value';
 import css from './run.module.css';
 
@@ -120,6 +121,7 @@ function Facts({ run }: { run: Run }) {
     run.worker || run.node ? ['Where', <span key="w" title={run.session}>{run.worker ?? run.node}</span>] : undefined,
     run.status ? ['Status', run.status] : undefined,
     run.ended_at ? ['Ended', <When key="e" at={run.ended_at} seconds ago />] : undefined,
+    run.trace_id ? ['Trace', <Trace key="t" id={run.trace_id} url={run.trace_url} />] : undefined,
   ];
   return (
     <Section title="Request" id="request">
