@@ -40,6 +40,7 @@ type Run struct {
 	Message        string    `parquet:"message,optional"`
 	Result         string    `parquet:"result,optional"`
 	IdempotencyKey string    `parquet:"idempotency_key,optional"` // null: it is the run's id
+	Trace          string    `parquet:"trace,optional"`           // traceparent of the request that triggered the run
 	Attempts       []Attempt `parquet:"attempts,list"`            // before the last one
 }
 
@@ -90,6 +91,7 @@ func NewRun(e job.Entry, labels map[string]string) (Run, error) {
 		Partition: int32(e.Partition), Version: e.Version, Attempt: int32(e.Attempt), Code: int32(e.Code),
 		Status: string(e.Status), Origin: origin, JobName: e.JobName, Queue: e.Queue, Session: e.Session,
 		Reason: string(e.Reason), Message: e.Message, Result: e.Result, IdempotencyKey: e.OwnKey,
+		Trace: e.Trace,
 	}
 	if len(labels) > 0 {
 		text, err := json.Marshal(labels) // sorted by key
@@ -120,7 +122,7 @@ func (r *Run) Entry() (job.Entry, error) {
 		StartedAt: fromMicros(r.StartedAt), EndedAt: fromMicros(&r.EndedAt), Attempt: int16(r.Attempt),
 		Code: int(r.Code), Session: r.Session, DueTo: fromMicros(r.DueTo), Count: r.Count,
 		Reason: job.Reason(r.Reason), Message: r.Message, OwnKey: r.IdempotencyKey, Result: r.Result,
-		JobName: r.JobName, Queue: r.Queue,
+		JobName: r.JobName, Queue: r.Queue, Trace: r.Trace,
 	}
 	var ok bool
 	if e.Origin, ok = keyOf(origins, r.Origin); !ok {
@@ -185,6 +187,7 @@ func (r *Run) content(b []byte) []byte {
 	b = append(b, r.Session[:]...)
 	for _, s := range []string{
 		r.Status, r.Origin, r.JobName, r.Queue, r.Labels, r.Reason, r.Message, r.Result, r.IdempotencyKey,
+		r.Trace,
 	} {
 		b = appendText(b, s)
 	}
