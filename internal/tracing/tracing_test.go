@@ -28,10 +28,18 @@ var due = time.Date(2026, 3, 29, 1, 30, 0, 0, time.UTC)
 type ledger struct {
 	mu    sync.Mutex
 	runs  map[job.RunKey]job.Traced
-	fails int // how many of the next reads fail
+	fails int           // how many of the next reads fail
+	hold  chan struct{} // reads wait until it is closed; nil: they do not
 }
 
-func (l *ledger) TraceRuns(_ context.Context, ends []job.End) (out []job.Traced, err error) {
+func (l *ledger) TraceRuns(ctx context.Context, ends []job.End) (out []job.Traced, err error) {
+	if l.hold != nil {
+		select {
+		case <-l.hold:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.fails > 0 {
@@ -313,7 +321,11 @@ func TestRefusedSpansAreCounted(t *testing.T) {
 // other. Ends that come faster than they are read are dropped too.
 func TestQueuesAreBounded(t *testing.T) {
 	t.Parallel()
-	b := setup(t, 1, func(o *tracing.Options) { o.Queue = 10 })
+	hold := make(chan struct{})
+	b := setup(t, 1, func(o *tracing.Options) {
+		o.Queue = 10
+		o.Store.(*ledger).hold = hold
+	})
 	hang := make(chan struct{})
 	b.collector.Answer(func(_ http.ResponseWriter, r *http.Request) {
 		select {
@@ -326,8 +338,9 @@ func TestQueuesAreBounded(t *testing.T) {
 	for range runs {
 		ends = append(ends, b.ledger.add(nil))
 	}
-	b.Ended(ends) // returns, although the queue has place for half of them
+	b.Ended(ends) // returns, although nothing is read and the queue takes half of them
 	require.Positive(t, b.Dropped())
+	close(hold)
 	b.stop()
 	close(hang)
 	require.EqualValues(t, 3*runs, b.Dropped()+b.Exported(), "each span is counted once")
@@ -337,7 +350,7 @@ func TestQueuesAreBounded(t *testing.T) {
 // TestKeptRunsAreLimited: if everything fails, only some of the runs are read, and the others are counted.
 func TestKeptRunsAreLimited(t *testing.T) {
 	t.Parallel()
-	b := setup(t, 0, nil)
+	b := setup(t, 0, func(o *tracing.Options) { o.Queue = 100_000 })
 	var ends []job.End
 	for range 5000 {
 		ends = append(ends, b.ledger.add(failed))
