@@ -32,6 +32,13 @@ help: ## print this help
 build: ## build bin/belfry
 	go build -trimpath -o bin/ ./cmd/belfry
 
+VERSION ?= 0.1.0
+packages: $(TOOLS)/nfpm ## build deb and rpm into bin/release: VERSION=0.1.0
+	dev/package $(VERSION) bin/release
+
+images: ## build the container images into bin/release, as root: VERSION=0.1.0
+	dev/image $(VERSION) bin/release
+
 ##@ Tests
 
 test: | $(TOOLS)/gotestsum ## run all tests with the race detector on a real PostgreSQL 15
@@ -98,10 +105,21 @@ test-docs: ## execute or validate every code block of the documentation, and cou
 	@dev/need curl
 	$(RAM) $(call logged,./test/docs,^TestEveryBlock$$,10m)
 
-test-deploy: ## test what is shipped in addition to the program, in its short form: units, rules of Prometheus
-	@dev/need prometheus
+test-deploy: ## test what is shipped in addition to the program, in its short form: units, packages, images, rules of Prometheus
+	@dev/need systemd-analyze mmdebstrap lintian rpm buildah podman runc psql curl prometheus
 	test/deploy/units
+	$(MAKE) --no-print-directory test-packages
+	$(RAM) test/deploy/images
 	go test -count=1 ./test/deploy
+
+test-packages: $(TOOLS)/nfpm ## build deb and rpm twice, run lintian, and install, upgrade and purge in a Debian root
+	test/deploy/packages
+
+test-images: ## the images, also the one for commands: build them twice, and start a node and a sandbox (4 minutes)
+	$(RAM) BELFRY_IMAGES="plain command" test/deploy/images
+
+test-install: $(TOOLS)/nfpm ## install from nothing with the commands of the guide, in a Debian that is booted (3 minutes)
+	test/deploy/install
 
 test-systemd: ## boot a Debian with systemd and PostgreSQL, and run a node under its unit, with and without commands (3 minutes)
 	test/deploy/systemd
@@ -348,6 +366,12 @@ $(PINNED) &: dev/tools/go.mod
 	mkdir -p $(TOOLS)
 	GOWORK=off go build -C dev/tools -o $(TOOLS)/ tool
 	touch $(PINNED)
+
+# The packager has a module of its own: its dependencies are many, and no other tool needs them.
+$(TOOLS)/nfpm: dev/release/go.mod
+	mkdir -p $(TOOLS)
+	GOWORK=off go build -C dev/release -o $(TOOLS)/ github.com/goreleaser/nfpm/v2/cmd/nfpm
+	touch $@
 
 clean: ## remove what was built (services and their data stay: dev/services down --wipe)
 	rm -rf bin .tools web/dist web/node_modules dev/typescript/node_modules

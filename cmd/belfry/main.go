@@ -9,10 +9,16 @@ import (
 	"github.com/belfry-dev/belfry/internal/cli"
 )
 
+// release is the version of a package or an image, which dev/static sets.
+var release string
+
 func main() { os.Exit(cli.Main(version())) }
 
-// version returns the version of the module that the Go toolchain wrote into the binary.
+// version returns the version of the release, or that of the module that the Go toolchain wrote into the binary.
 func version() string {
+	if release != "" {
+		return release
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" {
 		return "(devel)"

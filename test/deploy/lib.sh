@@ -28,10 +28,13 @@ await() {
   done
 }
 
-# static: builds the program as it is shipped. SOURCE_DATE_EPOCH is that of the commit.
-export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git -C "$here" log -1 --format=%ct)}
-static() {
-  CGO_ENABLED=0 GOFLAGS=-buildvcs=false go build -C "$here" -trimpath -ldflags '-s -w' -o "$1" ./cmd/belfry
+# Both builds have the date of the commit that the test began with.
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git -C "$here" log -1 --format=%ct)}
+export SOURCE_DATE_EPOCH
+
+# program FILE: the program as it is shipped, as version 0.1.0. BELFRY_BINARY names one that is built already.
+program() {
+  if [[ -n ${BELFRY_BINARY:-} ]]; then cp "$BELFRY_BINARY" "$1"; else "$here/dev/static" 0.1.0 "$1"; fi
 }
 
 # debian_root DIRECTORY PACKAGE…: a minimal Debian with packages.

@@ -38,6 +38,17 @@ func newDirectory(t *testing.T) string {
 	return dir
 }
 
+// checkSyntax is for commands that install Belfry on a machine. test/deploy executes them in one of its own.
+func checkSyntax(t *testing.T, b block) error {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), "bash", "-n")
+	command.Stdin = strings.NewReader(b.text)
+	if output, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w: %s", b, err, output)
+	}
+	return nil
+}
+
 // runShell executes a sh block in a namespace of its own, in a directory that has the files of its page, and returns
 // what it printed.
 func (c *cluster) runShell(t *testing.T, b block, files map[string]string) (string, error) {
