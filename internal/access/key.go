@@ -63,6 +63,12 @@ func ValidateNamespace(name string) error {
 // DefaultNamespace is created by the migrations.
 var DefaultNamespace = uuid.MustParse("00000000-0000-7000-8000-000000000001")
 
+// CanaryNamespace has the job that nodes keep to show that runs start on time. Keys may look at it and change nothing.
+var CanaryNamespace = uuid.MustParse("00000000-0000-7000-8000-0000000000ca")
+
+// CanaryName is the name of CanaryNamespace.
+const CanaryName = "belfry-canary"
+
 // APIKey is a credential of a namespace, without its secret.
 type APIKey struct {
 	ID        uuid.UUID

@@ -113,7 +113,7 @@ func Serve(ctx context.Context, c Config, log *slog.Logger) (err error) {
 		return err
 	}
 	defer db.Close()
-	if err := prepare(ctx, c, db); err != nil {
+	if err := prepare(ctx, c, db, log); err != nil {
 		return err
 	}
 	if c.commands, err = startCommands(ctx, c, db.API(), log); err != nil {

@@ -53,12 +53,15 @@ func readVersion(ctx context.Context, url string) (current, latest int64, err er
 
 // prepare refuses a database role that bypasses row-level security, and creates what a node needs before
 // it works.
-func prepare(ctx context.Context, c Config, db *postgres.DB) error {
+func prepare(ctx context.Context, c Config, db *postgres.DB, log *slog.Logger) error {
 	if err := db.Admin().CheckRole(ctx); err != nil && !c.Scratch {
 		return err
 	}
 	if err := db.Engine().CreateHistory(ctx, engine.HistoryAhead); err != nil {
 		return err
+	}
+	if err := keepCanary(ctx, c.Canary, db); err != nil { // a node works without it
+		log.Warn("keeping the canary failed", "error", err)
 	}
 	if c.Bootstrap == nil {
 		return nil

@@ -9,6 +9,8 @@ var help = map[string]string{
 		"empty means the address of listen",
 	"tls_cert": "file with the certificate for listen and its chain, PEM; it is reloaded when it changes",
 	"tls_key":  "file with the key of tls_cert, PEM",
+	"canary": "keep a job that does nothing every 10 s, in the namespace belfry-canary, so that alerts on lateness " +
+		"have data in a quiet cluster; false removes it when the node starts",
 	"insecure_listen": "listen without TLS on an address that others can reach, " +
 		"for use behind a proxy that terminates TLS",
 	"name":        "name of this node, for people; empty means the host name",

@@ -36,6 +36,15 @@ func (a *Admin) CreateNamespace(ctx context.Context, name string) (n access.Name
 	return n, err
 }
 
+// CreateCanary creates the namespace of the canary, unless it exists. It returns false if its name is taken.
+func (a *Admin) CreateCanary(ctx context.Context) (ok bool, err error) {
+	err = a.db.QueryRow(ctx, `SELECT belfry_create_canary($1)`, access.CanaryNamespace).Scan(&ok)
+	if err != nil {
+		return false, fmt.Errorf("create the namespace of the canary: %w", err)
+	}
+	return ok, nil
+}
+
 // Namespaces lists all namespaces by name.
 func (a *Admin) Namespaces(ctx context.Context) ([]access.Namespace, error) {
 	rows, err := a.db.Query(ctx, `SELECT id, name, created_at FROM namespace ORDER BY name`)

@@ -87,6 +87,9 @@ func (a *API) authenticate(ctx huma.Context, next func(huma.Context)) {
 
 // authorize returns a problem if the principal lacks the role, or is a worker of other queues.
 func authorize(p access.Principal, role access.Role, queue string) error {
+	if p.Namespace == access.CanaryNamespace && !access.Viewer.May(role) {
+		return NewProblem("forbidden", "nothing can be changed in the namespace "+access.CanaryName+", which nodes use")
+	}
 	if !p.Role.May(role) {
 		return NewProblem("forbidden", "this needs the role "+string(role)+", and "+holder(p)+" "+string(p.Role))
 	}
