@@ -9,7 +9,7 @@ import (
 )
 
 // outagePause is how long nothing more was caught up when an outage is reported.
-const outagePause = 5 * time.Second
+var outagePause = 5 * time.Second
 
 // outage adds up what this node catches up, in several transactions, until it is reported.
 type outage struct {

@@ -60,5 +60,4 @@ func TestDeferredIsNotStarted(t *testing.T) {
 	require.Len(t, w.late, 1)
 	require.LessOrEqual(t, w.late[0], late)
 	require.GreaterOrEqual(t, w.took[2], 200*time.Millisecond)
-	require.Less(t, w.took[0], w.took[2])
 }

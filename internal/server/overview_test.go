@@ -29,15 +29,19 @@ func (n *node) awaitOverview(ok func(o map[string]any) bool) (o map[string]any) 
 	return o
 }
 
+// completeOverview reports whether all live runs were read. The time for that is limited, and a machine may be busy.
+func completeOverview(o map[string]any) bool { return o["late"].(map[string]any)["more"] == false }
+
 func TestOverviewOfAQuietNamespace(t *testing.T) {
 	t.Parallel()
 	n := setupNode(t)
 	viewer := n.newKey(defaultNamespace, access.Viewer)
+	n.awaitOverview(completeOverview)
 	a := n.callAs(viewer, "GET", "/overview", "")
 	require.Equal(t, 200, a.status, "%s", a.body)
 	require.Equal(t, "application/json", a.header.Get("Content-Type"))
 	o := a.json(t)
-	require.Equal(t, map[string]any{"runs": 0., "more": false}, o["late"])
+	require.Zero(t, o["late"].(map[string]any)["runs"])
 	require.Empty(t, o["attention"])
 	require.Len(t, o["minutes"], 60)
 	require.EqualValues(t, 0, o["unowned"])
@@ -77,7 +81,7 @@ func TestOverviewTellsTheTruth(t *testing.T) {
 		UNION ALL SELECT partition, 0, 1, id, now(), now(), now(), 4, 0, 0, 0, queue_id, 'overlap', NULL FROM job`)
 	exec(`UPDATE job SET state = 2 WHERE name = 'pulled'`)
 
-	o := n.awaitOverview(func(o map[string]any) bool { return o["broken"].(float64) == 1 })
+	o := n.awaitOverview(func(o map[string]any) bool { return o["broken"].(float64) == 1 && completeOverview(o) })
 	late := o["late"].(map[string]any)
 	require.EqualValues(t, 8, late["runs"])
 	require.Equal(t, false, late["more"])

@@ -119,22 +119,22 @@ func compress(body []byte) []byte {
 	return out.Bytes()
 }
 
-// exportOnce waits for spans and exports a batch.
-func (t *Tracer) exportOnce(ctx context.Context) (time.Duration, error) {
+// exportOnce waits for spans and exports a batch, also if ctx ends meanwhile.
+func (t *Tracer) exportOnce(ctx, last context.Context) error {
 	if len(t.exporting) == 0 {
 		select {
 		case spans := <-t.spans:
 			t.take(spans)
 		case <-ctx.Done():
-			return 0, nil
+			return nil
 		}
 		select { // more may come in a moment
 		case <-time.After(exportPause):
 		case <-ctx.Done():
-			return 0, nil
+			return nil
 		}
 	}
-	return 0, t.export(ctx)
+	return t.export(last)
 }
 
 func (t *Tracer) take(spans []*tracepb.Span) {

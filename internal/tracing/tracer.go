@@ -1,6 +1,7 @@
 package tracing
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -21,7 +22,7 @@ const (
 	readBatch  = 500    // runs in one statement
 	readPause  = 100 * time.Millisecond
 	readLimit  = 15 * time.Second
-	flushLimit = 3 * time.Second // of a node that stops
+	flushLimit = 3 * time.Second
 	// keptRate is how many runs a second are traced because of how they ended. If a target is down, all runs fail, and
 	// reading each of them would slow down the others.
 	keptRate = 100
@@ -40,6 +41,7 @@ type Options struct {
 	Sampler trace.Sampler
 	Late    time.Duration // a run whose last attempt started later than this is traced
 	Queue   int           // maximum number of spans that wait for the export
+	Flush   time.Duration // how long a node that stops exports what is left; default 3 s
 	Log     *slog.Logger
 }
 
@@ -48,7 +50,8 @@ type Tracer struct {
 	Options
 	ends  chan job.End
 	spans chan []*tracepb.Span // of one run each
-	kept  *rate.Limiter
+	kept  *rate.Limiter        // of failed and late runs
+	tried *rate.Limiter        // of runs that may have been rescued
 
 	queued            atomic.Int64 // spans in the channel
 	dropped, exported atomic.Int64
@@ -61,9 +64,10 @@ type Tracer struct {
 // New returns a Tracer. Run does its work.
 func New(o Options) *Tracer {
 	o.Export.open()
+	o.Flush = cmp.Or(o.Flush, flushLimit)
 	return &Tracer{
 		Options: o, ends: make(chan job.End, maxEnds), spans: make(chan []*tracepb.Span, o.Queue),
-		kept: rate.NewLimiter(keptRate, keptRate),
+		kept: rate.NewLimiter(keptRate, keptRate), tried: rate.NewLimiter(keptRate, keptRate),
 	}
 }
 
@@ -82,12 +86,13 @@ func (t *Tracer) Ended(ends []job.End) {
 	for i := range ends {
 		e := &ends[i]
 		if !t.Sampled(e.Key, e.Trace) {
-			// Only the row says whether an earlier attempt was rescued.
-			if e.Ended != job.EndedFailed && e.Attempt == 1 && e.Late <= t.Late {
-				continue
-			}
-			if !t.kept.Allow() {
-				t.drop(e)
+			switch {
+			case e.Ended == job.EndedFailed || e.Late > t.Late:
+				if !t.kept.Allow() {
+					t.drop(e)
+					continue
+				}
+			case e.Attempt == 1 || !t.tried.Allow(): // only the row says whether an earlier attempt was rescued
 				continue
 			}
 		}
@@ -102,26 +107,35 @@ func (t *Tracer) Ended(ends []job.End) {
 // drop counts the spans of a run that were not created: the run, its attempts and their calls.
 func (t *Tracer) drop(e *job.End) { t.dropped.Add(1 + 2*int64(min(e.Attempt, 20))) }
 
-// Run reads and exports until ctx ends, and then what is left, within flushLimit.
+// Run reads and exports until ctx ends, and then what is left, for a limited time.
 func (t *Tracer) Run(ctx context.Context) {
+	// A request that is under way when the node stops is not cancelled: sending it again could export its spans twice.
+	last, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() {
+		select {
+		case <-time.After(t.Flush):
+			cancel()
+		case <-last.Done():
+		}
+	})()
 	var loops sync.WaitGroup
 	loops.Go(func() {
-		loop.Loop{Name: "trace", Title: "trace reading", Once: t.readOnce, Limit: readLimit, Log: t.Log}.Run(ctx)
+		loop.Loop{Name: "trace", Title: "trace reading", Once: t.readOnce, Log: t.Log}.Run(ctx)
 	})
 	loops.Go(func() {
 		loop.Loop{
-			Name: "export", Title: "trace export", Once: t.exportOnce, Log: t.Log,
+			Name: "export", Title: "trace export", Log: t.Log,
+			Once:    func(ctx context.Context) (time.Duration, error) { return 0, t.exportOnce(ctx, last) },
 			Backoff: loop.Backoff{Min: time.Second, Max: 10 * time.Second},
 		}.Run(ctx)
 	})
 	loops.Wait()
-	t.flush(context.WithoutCancel(ctx))
+	t.flush(last)
 }
 
 // flush exports what is left. What it cannot export is dropped.
 func (t *Tracer) flush(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, flushLimit)
-	defer cancel()
 	for ctx.Err() == nil && (len(t.ends) > 0 || len(t.reading) > 0) && t.read(ctx) == nil {
 	}
 	for ctx.Err() == nil && (len(t.spans) > 0 || len(t.exporting) > 0) && t.export(ctx) == nil {
@@ -153,6 +167,8 @@ func (t *Tracer) read(ctx context.Context) error {
 	for len(t.reading) < readBatch && len(t.ends) > 0 {
 		t.reading = append(t.reading, <-t.ends)
 	}
+	ctx, cancel := context.WithTimeout(ctx, readLimit)
+	defer cancel()
 	runs, err := t.Store.TraceRuns(ctx, t.reading)
 	if err != nil {
 		return err

@@ -88,7 +88,7 @@ func setup(t *testing.T, ratio float64, change func(*tracing.Options)) *bundle {
 	t.Helper()
 	b := &bundle{ledger: &ledger{runs: map[job.RunKey]job.Traced{}}, collector: tracingtest.New(t)}
 	o := tracing.Options{
-		Store: b.ledger, Sampler: trace.NewSampler(ratio, true), Late: time.Second, Queue: 1000,
+		Store: b.ledger, Sampler: trace.NewSampler(ratio, true), Late: time.Second, Queue: 1000, Flush: time.Minute,
 		Export: tracing.Export{Endpoint: b.collector.URL, Timeout: time.Minute, Gzip: true},
 		Log:    slog.New(slog.DiscardHandler),
 	}
@@ -323,7 +323,7 @@ func TestQueuesAreBounded(t *testing.T) {
 	t.Parallel()
 	hold := make(chan struct{})
 	b := setup(t, 1, func(o *tracing.Options) {
-		o.Queue = 10
+		o.Queue, o.Flush = 10, time.Second
 		o.Store.(*ledger).hold = hold
 	})
 	hang := make(chan struct{})

@@ -55,7 +55,7 @@ func TestOneTraceOverCrashes(t *testing.T) {
 	c.create(1, time.Second, func(_ int, in *job.CreateParams) {
 		in.Definition.Schedule = schedule.Spec{At: c.now().UTC().Format(time.RFC3339)}
 		in.Definition.Target.Config = []byte(`{"url":"` + server.URL + `/hook?token=canary"}`)
-		in.Definition.Retry.Backoff, in.Definition.Retry.Base = job.BackoffFixed, job.Duration(2*time.Second)
+		in.Definition.Retry.Backoff, in.Definition.Retry.Base = job.BackoffFixed, job.Duration(20*time.Second)
 		in.Definition.Timeout = job.Duration(10 * time.Minute)
 	})
 	for n := 1; n <= 3; n++ {
