@@ -47,6 +47,7 @@ func readYAML(t *testing.T, name string, into any) {
 
 var (
 	metricName = regexp.MustCompile(`\b(belfry_[a-z_]+|belfry:[a-z_]+:[a-z0-9_]+)`)
+	selectors  = regexp.MustCompile(`\bbelfry[_:][a-z0-9_:]+(\{job="belfry"[,}])?`)
 	metricRow  = regexp.MustCompile("(?m)^\\| `(belfry_[a-z_]+)` \\| (\\w+) \\|")
 	heading    = regexp.MustCompile(`(?m)^## (\w+)$`)
 )
@@ -77,6 +78,9 @@ func TestRulesUseMetricsThatExist(t *testing.T) {
 			for _, name := range metricName.FindAllString(r.Expr, -1) {
 				require.True(t, known[name], "%s%s uses %s, which no node exports", r.Alert, r.Record, name)
 				uses++
+			}
+			for _, selected := range selectors.FindAllString(r.Expr, -1) {
+				require.Regexp(t, `^belfry:|\{job="belfry"`, selected, "%s%s mixes clusters", r.Alert, r.Record)
 			}
 		}
 	}
