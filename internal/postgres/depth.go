@@ -62,7 +62,8 @@ SELECT coalesce(n.name, q.namespace_id::text, ''), coalesce(q.name, ''), coalesc
        count(*) FILTER (WHERE r.state = 1 /* running */ AND r.handler IS NOT NULL),
        coalesce(max(extract(epoch FROM now() - r.run_at)) FILTER (
            WHERE r.state = 0 /* pending */ AND r.run_at <= now() AND NOT q.paused
-             AND NOT (r.admit <> 0 AND r.job_id IN (SELECT job_id FROM r WHERE state <> 0 /* live */))), 0)::float8
+             AND NOT (r.admit <> 0 /* freely */ AND r.job_id IN (
+                 SELECT job_id FROM r WHERE state <> 0 /* live */))), 0)::float8
 FROM r
 LEFT JOIN queue q ON q.id = r.queue_id
 LEFT JOIN namespace n ON n.id = q.namespace_id
