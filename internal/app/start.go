@@ -2,12 +2,14 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
 
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/engine"
+	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/loop"
 	"github.com/belfry-dev/belfry/internal/postgres"
 )
@@ -51,13 +53,30 @@ func readVersion(ctx context.Context, url string) (current, latest int64, err er
 	return postgres.Version(ctx, url)
 }
 
+// createHistory creates the days of history, which a node needs to work. While another transaction locks the history, it
+// keeps trying: a node that ended would leave its partitions to the others.
+func createHistory(ctx context.Context, db *postgres.DB, log *slog.Logger) (err error) {
+	loop.Loop{
+		Name: "history", Title: "preparation of history", Log: log,
+		Backoff: loop.Backoff{Min: connectPause, Max: connectMaxPause},
+		Once: func(ctx context.Context) (time.Duration, error) {
+			err = db.Engine().CreateHistory(ctx, engine.HistoryAhead)
+			if errors.Is(err, job.ErrInUse) {
+				return 0, err
+			}
+			return 0, loop.ErrDone
+		},
+	}.Run(ctx)
+	return err
+}
+
 // prepare refuses a database role that bypasses row-level security, and creates what a node needs before
 // it works.
 func prepare(ctx context.Context, c Config, db *postgres.DB, log *slog.Logger) error {
 	if err := db.Admin().CheckRole(ctx); err != nil && !c.Scratch {
 		return err
 	}
-	if err := db.Engine().CreateHistory(ctx, engine.HistoryAhead); err != nil {
+	if err := createHistory(ctx, db, log); err != nil {
 		return err
 	}
 	if err := keepCanary(ctx, c.Canary, db); err != nil { // a node works without it

@@ -9,9 +9,14 @@ import (
 )
 
 // CreateHistory creates the tables of history and of output for today and the days ahead, by the database's clock. Any
-// number of nodes may call it at the same time. No other transaction waits for it.
+// number of nodes may call it at the same time. No other transaction waits for it. It returns job.ErrInUse if one locks the
+// history.
 func (e *Engine) CreateHistory(ctx context.Context, ahead int) error {
-	if _, err := e.db.Exec(ctx, `SELECT belfry_create_history($1)`, ahead); err != nil {
+	_, err := e.db.Exec(ctx, `SELECT belfry_create_history($1)`, ahead)
+	switch {
+	case Code(err) == "55P03": // lock_not_available
+		return fmt.Errorf("create the days of history: %w: %w", job.ErrInUse, err)
+	case err != nil:
 		return fmt.Errorf("create the days of history: %w", err)
 	}
 	return nil
