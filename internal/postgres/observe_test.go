@@ -25,7 +25,7 @@ func TestDepth(t *testing.T) {
 		`INSERT INTO namespace (id, name) VALUES ('00000000-0000-7000-8000-000000000002', 'team')`,
 		`INSERT INTO queue (namespace_id, name)
 			VALUES ('00000000-0000-7000-8000-000000000002', 'mail'),
-			       ('00000000-0000-7000-8000-000000000003', 'of-nobody')`,
+			       ('00000000-0000-7000-8000-000000000003', 'ownerless')`,
 		`INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, origin, admit,
 			queue_id, needs_sweep)
 		 SELECT p, 0, 1, gen_random_uuid(), now(), now() + w, s, 0, 0, 0, 0, q.id, false
@@ -48,14 +48,14 @@ func TestDepth(t *testing.T) {
 		d.Queues[i].OldestDue = 0
 	}
 	mail := postgres.QueueName{Namespace: "team", Queue: "mail", ID: 1}
-	nobodys := postgres.QueueName{Namespace: "00000000-0000-7000-8000-000000000003", Queue: "of-nobody", ID: 2}
+	ownerless := postgres.QueueName{Namespace: "00000000-0000-7000-8000-000000000003", Queue: "ownerless", ID: 2}
 	require.Equal(t, postgres.Depth{
 		Queues: []postgres.QueueDepth{
 			{QueueName: mail, Scheduled: 1, Due: 2, Running: 1, Waiting: 1},
-			{QueueName: nobodys, Scheduled: 1, Due: 1},
+			{QueueName: ownerless, Scheduled: 1, Due: 1},
 		},
 		DeadLetters: []postgres.QueueCount{{QueueName: mail, Count: 2}}, WorkerSlots: []postgres.QueueCount{},
-		Names: []postgres.QueueName{nobodys, {ID: 77}}, Sessions: 1, DaysAhead: 5,
+		Names: []postgres.QueueName{ownerless, {ID: 77}}, Sessions: 1, DaysAhead: 5,
 	}, d)
 }
 

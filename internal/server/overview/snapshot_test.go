@@ -68,7 +68,7 @@ func (s *store) LiveRuns(context.Context) (job.Live, error) {
 
 func (s *store) LiveRunsOf(_ context.Context, namespace uuid.UUID) (job.Live, error) {
 	if s.own == nil || namespace != access.DefaultNamespace {
-		return job.Live{}, errors.New("nobody should have asked")
+		return job.Live{}, errors.New("an unexpected read")
 	}
 	return *s.own, nil
 }

@@ -35,7 +35,7 @@ function send(act: Act, run: Run, key: string): Promise<unknown> {
   const header = { 'Idempotency-Key': key };
   switch (act) {
     case 'cancel': return unwrap(api.POST('/api/v1/runs/{run}:cancel', { params: path(run) }));
-    // The attempt makes sure that nobody runs again what someone else already has.
+    // With the attempt, the server rejects a retry of a run that another user has already run again.
     case 'retry': return unwrap(api.POST('/api/v1/runs/{run}:retry',
       { params: { ...path(run), header, query: { attempt: run.attempt } } }));
     case 'redrive': return unwrap(api.POST('/api/v1/dead-letters/{run}:redrive', { params: { ...path(run), header } }));
@@ -44,7 +44,7 @@ function send(act: Act, run: Run, key: string): Promise<unknown> {
 }
 
 /** The problem as the server says it, except that a dead letter that is not found was redriven or discarded in the meantime. */
-export function told(act: Act, e: Error | null): Error | null {
+export function problemOf(act: Act, e: Error | null): Error | null {
   if (!(e instanceof ApiProblem) || e.status !== 404 || (act !== 'redrive' && act !== 'discard')) return e;
   const detail = 'The run is no longer a dead letter: it has been redriven or discarded in the meantime.';
   return new ApiProblem(e.status, { code: e.code, request_id: e.requestId, detail });
@@ -74,7 +74,7 @@ function ActDialog({ act, run, close }: { act: Act; run: Run; close: () => void 
   return (
     <Dialog open close={close} title={t.title} action={t.action} danger={t.danger ?? false}
       {...(act === 'cancel' ? { dismiss: 'Leave it running' } : {})} act={() => action.mutate()} busy={action.isPending}
-      error={told(act, action.error)}>
+      error={problemOf(act, action.error)}>
       <p>{t.explain}</p>
     </Dialog>
   );
