@@ -73,6 +73,12 @@ func (l *ledger) add(change func(*job.Traced)) job.End {
 	return e
 }
 
+func (l *ledger) remove(e job.End) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.runs, e.Key.RunKey())
+}
+
 func failed(r *job.Traced) {
 	r.Status, r.Reason, r.Code = job.EndedStatus(job.EndedFailed), "attempts", 500
 }
@@ -148,7 +154,7 @@ func TestWhichRunsAreTraced(t *testing.T) {
 		}))
 	}
 	gone := b.ledger.add(failed)
-	delete(b.ledger.runs, gone.Key.RunKey()) // another attempt took over
+	b.ledger.remove(gone) // another attempt took over
 	b.Ended([]job.End{gone})
 	b.stop()
 	require.Equal(t, want, b.runs())
