@@ -105,12 +105,18 @@ test-docs: ## execute or validate every code block of the documentation, and cou
 	@dev/need curl
 	$(RAM) $(call logged,./test/docs,^TestEveryBlock$$,10m)
 
-test-deploy: ## test what is shipped in addition to the program, in its short form: units, packages, images, rules of Prometheus
-	@dev/need systemd-analyze mmdebstrap lintian rpm buildah podman runc psql curl prometheus
+test-deploy: ## test what is shipped in addition to the program, in its short form: units, packages, images, rules, dashboards
+	@dev/need systemd-analyze mmdebstrap lintian rpm buildah podman runc psql curl
 	test/deploy/units
 	$(MAKE) --no-print-directory test-packages
 	$(RAM) test/deploy/images
+	$(MAKE) --no-print-directory test-dashboards
 	go test -count=1 ./test/deploy
+
+test-dashboards: ## check the dashboards by Grafana's types, and evaluate each expression on a Prometheus that scrapes two loaded nodes
+	@dev/need npm prometheus
+	dev/grafana/test
+	$(RAM) BELFRY_PROMETHEUS=1 $(call logged,./test/cluster,^TestDashboards$$,10m)
 
 test-packages: $(TOOLS)/nfpm ## build deb and rpm twice, run lintian, and install, upgrade and purge in a Debian root
 	test/deploy/packages
@@ -299,7 +305,7 @@ house: ## report sizes, wide lines, SQL, background loops and duplicates (CHECK=
 fmt: $(TOOLS)/golangci-lint ## format the code
 	$(TOOLS)/golangci-lint fmt ./...
 
-generate: generate/mod generate/config generate/schema generate/api generate/sdk web ## generate all generated files again
+generate: generate/mod generate/config generate/schema generate/api generate/sdk generate/dashboards web ## generate all generated files again
 
 generate/mod:
 	go mod tidy
@@ -317,6 +323,9 @@ generate/api:
 generate/sdk: generate/api $(TOOLS)/oapi-codegen
 	cd sdk/go && $(TOOLS)/oapi-codegen -config oapi-codegen.yaml ../../api/openapi.yaml >client.gen.go
 
+generate/dashboards:
+	go run ./dev/dashboards deploy/grafana
+
 # The UI needs Node. Its packages are installed when the lock file has changed.
 web/node_modules: web/package-lock.json dev/typescript/package-lock.json
 	@dev/need npm
@@ -333,7 +342,7 @@ web/build: web/types
 web: web/build ## build the web UI into web/dist.zip, which is committed
 	go run ./dev/webzip pack web/dist web/dist.zip
 
-verify: verify/mod verify/config verify/schema verify/api verify/sdk verify/web ## fail if generate would change a file
+verify: verify/mod verify/config verify/schema verify/api verify/sdk verify/dashboards verify/web ## fail if generate would change a file
 
 verify/mod:
 	go mod tidy -diff
@@ -351,6 +360,9 @@ verify/api:
 
 verify/sdk: $(TOOLS)/oapi-codegen
 	cd sdk/go && $(TOOLS)/oapi-codegen -config oapi-codegen.yaml ../../api/openapi.yaml | diff client.gen.go -
+
+verify/dashboards:
+	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && go run ./dev/dashboards "$$dir" && diff -r deploy/grafana "$$dir"
 
 verify/web: web/build
 	go run ./dev/webzip check web/dist web/dist.zip

@@ -52,9 +52,10 @@ var (
 	heading    = regexp.MustCompile(`(?m)^## (\w+)$`)
 )
 
-// TestRulesUseMetricsThatExist: nodes export what docs/reference/metrics.md lists, which a test of internal/app compares.
-func TestRulesUseMetricsThatExist(t *testing.T) {
-	t.Parallel()
+// knownMetrics are those that nodes export (docs/reference/metrics.md lists them, which a test of internal/app compares) and
+// those that rules record.
+func knownMetrics(t *testing.T) map[string]bool {
+	t.Helper()
 	page, err := os.ReadFile("../../docs/reference/metrics.md")
 	require.NoError(t, err)
 	known := map[string]bool{}
@@ -64,14 +65,19 @@ func TestRulesUseMetricsThatExist(t *testing.T) {
 			known[row[1]+"_bucket"], known[row[1]+"_count"], known[row[1]+"_sum"] = true, true, true
 		}
 	}
-	file := readRules(t)
-	for _, g := range file.Groups {
+	for _, g := range readRules(t).Groups {
 		for _, r := range g.Rules {
 			if r.Record != "" {
 				known[r.Record] = true
 			}
 		}
 	}
+	return known
+}
+
+func TestRulesUseMetricsThatExist(t *testing.T) {
+	t.Parallel()
+	known, file := knownMetrics(t), readRules(t)
 	uses := 0
 	for _, g := range file.Groups {
 		for _, r := range g.Rules {
