@@ -89,14 +89,14 @@ func Serve(ctx context.Context, c Config, log *slog.Logger) (err error) {
 			err = nil // asked to stop while it started: what failed then failed because of that
 		}
 	}()
-	m, h := newMetrics(c), &health{}
+	m, h := newMetrics(c), &health{waiting: forDatabase}
 	w, err := listen(ctx, c, log, m, h)
 	if err != nil {
 		return err
 	}
 	defer w.stop(ctx)
 
-	schema, err := awaitDatabase(ctx, c, log)
+	schema, err := awaitDatabase(ctx, c, h, log)
 	if err != nil || ctx.Err() != nil {
 		return err
 	}

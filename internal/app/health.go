@@ -20,7 +20,8 @@ const (
 // the check and its result is reused, so many probes cost the database one query per second.
 type health struct {
 	mu       sync.Mutex
-	node     *node // nil: waiting for the database
+	node     *node  // nil: starting
+	waiting  string // for what, while it starts
 	stopping func() bool
 	schema   int64 // the version that the node needs
 	last     readiness
@@ -31,6 +32,13 @@ type health struct {
 type readiness struct {
 	Status   string            `json:"status"` // ready, or not ready
 	Problems map[string]string `json:"problems,omitempty"`
+}
+
+// wait notes what the node waits for before it starts.
+func (h *health) wait(what string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.waiting, h.checked = what, 0
 }
 
 // watch makes h check a node from now on.
@@ -74,7 +82,7 @@ func (h *health) ready(ctx context.Context) readiness {
 
 func (h *health) check(ctx context.Context) readiness {
 	if h.node == nil {
-		return notReady("start", "waiting for the database")
+		return notReady("start", h.waiting)
 	}
 	if h.stopping() {
 		return notReady("stop", "the node is stopping")

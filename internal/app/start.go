@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/belfry-dev/belfry/internal/access"
+	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/engine"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/loop"
@@ -18,28 +19,49 @@ const (
 	connectLimit    = 5 * time.Second        // timeout of one attempt
 	connectPause    = 100 * time.Millisecond // after the first attempt, then doubling
 	connectMaxPause = 2 * time.Second
+
+	forDatabase = "waiting for the database"
+	forSchema   = "waiting for the schema; run: belfry migrate"
 )
 
-// awaitDatabase waits until the database answers and returns the version of its schema. It fails if
-// this binary does not know that schema, or if waiting cannot help, such as with a wrong password. If
-// ctx ends first it returns no error.
-func awaitDatabase(ctx context.Context, c Config, log *slog.Logger) (schema int64, err error) {
-	reportState(log, c.Systemd.Waiting("waiting for the database"))
-	loop.Loop{
+// awaitDatabase waits until the database answers and returns the version of its schema. If the schema is older than this
+// binary needs, it waits for as long as the setting wait_for_schema says, and then fails. It also fails if waiting cannot
+// help, such as with a wrong password. If ctx ends first it returns no error.
+func awaitDatabase(ctx context.Context, c Config, h *health, log *slog.Logger) (schema int64, err error) {
+	reportState(log, c.Systemd.Waiting(forDatabase))
+	connect := loop.Loop{
 		Name: "connect", Title: "database connection", Log: log,
 		Backoff: loop.Backoff{Min: connectPause, Max: connectMaxPause},
 		Once: func(ctx context.Context) (time.Duration, error) {
-			current, latest, failed := readVersion(ctx, c.DatabaseURL)
-			switch {
-			case failed == nil && current < latest:
-				err = fmt.Errorf("the database's schema is at version %d and this belfry needs %d; run: belfry migrate",
-					current, latest)
-			case failed == nil:
-				schema = current
-			case ctx.Err() == nil && !postgres.MayPass(failed):
-				err = failed
-			default:
-				return 0, failed
+			if schema, err = readSchema(ctx, c.DatabaseURL); err != nil && (ctx.Err() != nil || postgres.MayPass(err)) {
+				return 0, err
+			}
+			return 0, loop.ErrDone
+		},
+	}
+	connect.Run(ctx)
+	if ctx.Err() == nil && c.WaitForSchema > 0 && notMigrated(err) {
+		schema, err = awaitSchema(ctx, c, h, log)
+	}
+	if ctx.Err() != nil {
+		return 0, nil
+	}
+	return schema, err
+}
+
+// awaitSchema waits until belfry migrate has run. If the database goes away meanwhile, it waits for that without a limit,
+// as awaitDatabase does.
+func awaitSchema(ctx context.Context, c Config, h *health, log *slog.Logger) (schema int64, err error) {
+	h.wait(forSchema)
+	reportState(log, c.Systemd.Waiting(forSchema))
+	end := clock.Elapsed() + c.WaitForSchema
+	loop.Loop{
+		Name: "schema", Title: "schema check", Log: log,
+		Backoff: loop.Backoff{Min: connectPause, Max: connectMaxPause},
+		Once: func(ctx context.Context) (time.Duration, error) {
+			schema, err = readSchema(ctx, c.DatabaseURL)
+			if postgres.MayPass(err) || notMigrated(err) && clock.Elapsed() < end {
+				return 0, err
 			}
 			return 0, loop.ErrDone
 		},
@@ -47,10 +69,29 @@ func awaitDatabase(ctx context.Context, c Config, log *slog.Logger) (schema int6
 	return schema, err
 }
 
-func readVersion(ctx context.Context, url string) (current, latest int64, err error) {
+// oldSchemaError says that the schema is older than this binary needs.
+type oldSchemaError struct{ current, latest int64 }
+
+func (e oldSchemaError) Error() string {
+	return fmt.Sprintf("the database's schema is at version %d and this belfry needs %d; run: belfry migrate",
+		e.current, e.latest)
+}
+
+// notMigrated reports whether belfry migrate fixes err. It creates the tables first and then lets the role of the nodes
+// read them, so that between the two the database denies it (42501).
+func notMigrated(err error) bool {
+	_, old := errors.AsType[oldSchemaError](err)
+	return old || postgres.Code(err) == "42501"
+}
+
+func readSchema(ctx context.Context, url string) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectLimit)
 	defer cancel()
-	return postgres.Version(ctx, url)
+	current, latest, err := postgres.Version(ctx, url)
+	if err == nil && current < latest {
+		err = oldSchemaError{current, latest}
+	}
+	return current, err
 }
 
 // createHistory creates the days of history, which a node needs to work. While another transaction locks the history, it

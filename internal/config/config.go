@@ -36,6 +36,7 @@ type Config struct {
 	Connections     int32         `key:"connections" default:"16" min:"4" max:"1000"`
 	KeepHistory     time.Duration `key:"keep_history" default:"30d" min:"1d" max:"3660d"`
 	Drain           time.Duration `key:"drain" default:"30s" min:"0s" max:"1h"`
+	WaitForSchema   time.Duration `key:"wait_for_schema" default:"0s" min:"0s" max:"1d"`
 	LookAhead       time.Duration `key:"look_ahead" default:"1m" min:"5s" max:"1h"`
 	SessionTTL      time.Duration `key:"session_ttl" default:"5s" min:"3s" max:"1m"`
 	WorkerTTL       time.Duration `key:"worker_ttl" default:"15s" min:"3s" max:"10m"`

@@ -18,7 +18,9 @@ var help = map[string]string{
 	"connections": "maximum number of database connections for running jobs; a node has three more, for its session and for wake-ups",
 	"keep_history": "how long finished runs are kept; set it to the same value on all nodes, " +
 		"because any node deletes older runs",
-	"drain":       "how long a stopping node waits for attempts in progress",
+	"drain": "how long a stopping node waits for attempts in progress",
+	"wait_for_schema": "how long a starting node waits for belfry migrate if the schema is older than it needs, " +
+		"for example in Kubernetes, where both start at the same time; 0s means that it ends with an error",
 	"look_ahead":  "how far ahead of their time runs are planned",
 	"session_ttl": "how long after its last renewal a node counts as dead",
 	"worker_ttl": "how long after its last heartbeat a worker counts as dead; " +
