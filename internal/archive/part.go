@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"strconv"
 	"strings"
 	"time"
 
@@ -40,7 +41,8 @@ type Row[T any] interface {
 	*T
 	Key() string
 	Compare(*T) int
-	content([]byte) []byte
+	Append([]byte) []byte
+	Parse([]byte) error
 	dueTimes() (first, last int64)
 }
 
@@ -107,7 +109,7 @@ func newWriter[T any, R Row[T]](to io.Writer, p Place, kind Kind, filter string)
 // Full reports whether a row belongs into the next part.
 func (w *Writer[T, R]) Full(next R) bool {
 	rows := w.file.Sum.Rows
-	return rows > 0 && (rows >= MaxRows || w.raw+int64(len(next.content(w.scratch[:0]))) > MaxBytes)
+	return rows > 0 && (rows >= MaxRows || w.raw+int64(len(next.Append(w.scratch[:0]))) > MaxBytes)
 }
 
 // Write adds a row. It returns an error if the row is before the last one.
@@ -119,7 +121,7 @@ func (w *Writer[T, R]) Write(r R) error {
 	if _, err := w.parquet.Write([]T{*r}); err != nil {
 		return fmt.Errorf("write row %s: %w", key, err)
 	}
-	w.scratch = r.content(w.scratch[:0])
+	w.scratch = r.Append(w.scratch[:0])
 	w.raw += int64(len(w.scratch))
 	first, last := r.dueTimes()
 	if w.file.Sum.Rows == 0 {
@@ -156,6 +158,17 @@ func (p Place) name(kind Kind, first string) string {
 	}
 	return fmt.Sprintf("%snamespace=%s/part-%05d-%s.g%d.parquet",
 		p.Day.prefix(kind), p.Namespace, p.Number, head, p.Generation)
+}
+
+// generationOf reads the generation from the name of a part.
+func generationOf(name string) (int, bool) {
+	rest, ok := strings.CutSuffix(name, ".parquet")
+	at := strings.LastIndex(rest, ".g")
+	if !ok || at < 0 {
+		return 0, false
+	}
+	n, err := strconv.Atoi(rest[at+2:])
+	return n, err == nil
 }
 
 // hashing counts and hashes what is written.

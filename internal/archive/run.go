@@ -164,7 +164,7 @@ func (r *Run) Compare(o *Run) int {
 	if c := cmp.Or(cmp.Compare(r.DueAt, o.DueAt), cmp.Compare(r.Seq, o.Seq), cmp.Compare(r.EndedAt, o.EndedAt)); c != 0 {
 		return c
 	}
-	return bytes.Compare(r.content(nil), o.content(nil))
+	return bytes.Compare(r.Append(nil), o.Append(nil))
 }
 
 func (r *Run) dueTimes() (first, last int64) {
@@ -174,8 +174,8 @@ func (r *Run) dueTimes() (first, last int64) {
 	return r.DueAt, r.DueAt
 }
 
-// content appends all columns, so that different rows have different content.
-func (r *Run) content(b []byte) []byte {
+// Append appends all columns, so that different rows have different bytes. Parse reads them.
+func (r *Run) Append(b []byte) []byte {
 	b = append(b, r.Job[:]...)
 	for _, n := range []int64{
 		r.DueAt, int64(r.Seq), r.EndedAt, r.RunAt, r.Count, int64(r.Partition), int64(r.Version), int64(r.Attempt),
@@ -199,7 +199,11 @@ func (r *Run) content(b []byte) []byte {
 		b = appendOptional(appendOptional(b, a.StartedAt), a.EndedAt)
 		b = append(b, a.Session[:]...)
 		b = appendText(appendText(appendText(b, a.Outcome), a.Message), a.Node)
-		b = strconv.AppendBool(b, a.Worker)
+		worker := byte(0)
+		if a.Worker {
+			worker = 1
+		}
+		b = append(b, worker)
 	}
 	return b
 }

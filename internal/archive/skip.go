@@ -39,12 +39,13 @@ func (s *Skip) Compare(o *Skip) int {
 	if c != 0 {
 		return c
 	}
-	return bytes.Compare(s.content(nil), o.content(nil))
+	return bytes.Compare(s.Append(nil), o.Append(nil))
 }
 
 func (s *Skip) dueTimes() (first, last int64) { return s.From, max(s.From, s.To) }
 
-func (s *Skip) content(b []byte) []byte {
+// Append appends all columns.
+func (s *Skip) Append(b []byte) []byte {
 	for _, n := range []int64{int64(s.Partition), s.Cursor, s.From, s.To, s.Count, s.CreatedAt} {
 		b = binary.BigEndian.AppendUint64(b, uint64(n))
 	}
@@ -52,4 +53,14 @@ func (s *Skip) content(b []byte) []byte {
 		b = appendText(b, text)
 	}
 	return b
+}
+
+// Parse reads what Append appends.
+func (s *Skip) Parse(b []byte) error {
+	r := reader{b: b}
+	*s = Skip{
+		Partition: int32(r.number()), Cursor: r.number(), From: r.number(), To: r.number(), Count: r.number(),
+		CreatedAt: r.number(), Reason: r.text(), Schedule: r.text(), Missed: r.text(),
+	}
+	return r.end()
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -53,25 +54,40 @@ func CheckName(name string) error {
 const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.="
 
 // PutOnce writes an object, or finds that it exists with the same content: an earlier try wrote it. Otherwise it
-// returns ErrDiffers. The content must fit into memory.
+// returns ErrDiffers.
 func PutOnce(ctx context.Context, s Store, name string, content []byte) error {
-	err := s.Put(ctx, name, bytes.NewReader(content), int64(len(content)))
+	sum := sha256.Sum256(content)
+	f := File{Name: name, Bytes: int64(len(content)), SHA256: hex.EncodeToString(sum[:])}
+	return PutFile(ctx, s, f, bytes.NewReader(content))
+}
+
+// PutFile is PutOnce of a part.
+func PutFile(ctx context.Context, s Store, f File, body io.ReadSeeker) error {
+	if _, err := body.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	err := s.Put(ctx, f.Name, body, f.Bytes)
 	if !errors.Is(err, ErrExists) {
 		return err
 	}
-	size, err := s.Size(ctx, name)
+	size, err := s.Size(ctx, f.Name)
 	if err != nil {
 		return err
 	}
-	if size != int64(len(content)) {
-		return fmt.Errorf("%s: %w", name, ErrDiffers)
+	if size != f.Bytes {
+		return fmt.Errorf("%s: %w", f.Name, ErrDiffers)
 	}
-	there, err := read(ctx, s, name, size)
+	there, err := s.Get(ctx, f.Name, 0, size)
 	if err != nil {
 		return err
 	}
-	if sha256.Sum256(there) != sha256.Sum256(content) {
-		return fmt.Errorf("%s: %w", name, ErrDiffers)
+	defer there.Close() //nolint:errcheck // read only
+	hash := sha256.New()
+	if _, err := io.Copy(hash, there); err != nil {
+		return fmt.Errorf("read %s: %w", f.Name, err)
+	}
+	if hex.EncodeToString(hash.Sum(nil)) != f.SHA256 {
+		return fmt.Errorf("%s: %w", f.Name, ErrDiffers)
 	}
 	return nil
 }

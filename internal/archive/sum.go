@@ -53,6 +53,15 @@ func (s *Sum) add(key string, content []byte) {
 	s.Content.add(binary.BigEndian.Uint64(whole[:8]), binary.BigEndian.Uint64(whole[8:16]))
 }
 
+// Add adds a row, a *Run or a *Skip.
+func (s *Sum) Add(r interface {
+	Key() string
+	Append(b []byte) []byte
+},
+) {
+	s.add(r.Key(), r.Append(nil))
+}
+
 // Merge adds the rows of another sum.
 func (s *Sum) Merge(other Sum) {
 	s.Rows += other.Rows

@@ -71,14 +71,18 @@ func (a *Archive) unknown(ctx context.Context, m *Manifest) func(func(string, er
 	}
 }
 
-// Orphans lists the objects of a day that its manifest does not name. They are left by tries that were interrupted.
+// Orphans lists the objects of a day that were left by tries that were interrupted and by earlier generations: those of
+// the manifest's generation and before that the manifest does not name. Later ones belong to a node that is exporting the
+// day again, and are not listed. Neither are objects whose names the archive does not write.
 func (a *Archive) Orphans(ctx context.Context, m *Manifest) ([]string, error) {
 	var out []string
 	for name, err := range a.unknown(ctx, m) {
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, name)
+		if g, ok := generationOf(name); ok && g <= m.Generation {
+			out = append(out, name)
+		}
 	}
 	return out, nil
 }
@@ -165,7 +169,7 @@ func (c *check[T, R]) add(r R) error {
 		return fmt.Errorf("row %s is not in its order", key)
 	}
 	c.from, c.to = min(c.from, first), max(c.to, last)
-	c.scratch = r.content(c.scratch[:0])
+	c.scratch = r.Append(c.scratch[:0])
 	c.sum.add(key, c.scratch)
 	c.last, c.end = *r, key
 	return nil

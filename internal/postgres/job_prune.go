@@ -171,8 +171,16 @@ func (r *removable) read(ctx context.Context, tx pgx.Tx, query string, args ...a
 	return err
 }
 
+// firstDayToArchive is when the first day begins that is closed or, if the archive is required, that exists. NULL: none.
+const firstDayToArchive = `(SELECT min(day)::timestamp AT TIME ZONE 'UTC' FROM (
+    SELECT day FROM archive_day WHERE dropped_at IS NULL
+    UNION ALL
+    SELECT to_date(right(c.relname, 8), 'YYYYMMDD')
+    FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+    WHERE i.inhparent = 'run_history'::regclass AND (SELECT required FROM archive_setting)) d)`
+
 // DropSkips removes up to limit rows about skipped due times, and as many findings of the audit, that are older than the
-// retention of history.
+// retention of history. Skips of a day that is to be archived stay until the day is dropped: they are exported together.
 func (e *Engine) DropSkips(ctx context.Context, keep time.Duration, limit int) (int, error) {
 	_, err := e.db.Exec(ctx, `
 DELETE FROM audit_finding WHERE ctid = ANY (ARRAY(
@@ -183,7 +191,8 @@ DELETE FROM audit_finding WHERE ctid = ANY (ARRAY(
 	}
 	tag, err := e.db.Exec(ctx, `
 DELETE FROM cursor_skip WHERE ctid = ANY (ARRAY(
-    SELECT ctid FROM cursor_skip WHERE created_at < now() - $1::interval AND belfry_clock_trusted()
+    SELECT ctid FROM cursor_skip
+    WHERE created_at < least(now() - $1::interval, `+firstDayToArchive+`) AND belfry_clock_trusted()
     ORDER BY created_at LIMIT $2))`, keep, limit)
 	if err != nil {
 		return 0, fmt.Errorf("drop old skips: %w", err)
