@@ -39,6 +39,10 @@ packages: $(TOOLS)/nfpm ## build deb and rpm into bin/release: VERSION=0.1.0
 images: ## build the container images into bin/release, as root: VERSION=0.1.0
 	dev/image $(VERSION) bin/release
 
+release: $(TOOLS)/nfpm ## build a release into dist: archives for all platforms, deb, rpm, SBOM, notes, checksums: VERSION=0.1.0
+	rm -rf dist
+	dev/dist $(VERSION) dist
+
 ##@ Tests
 
 test: | $(TOOLS)/gotestsum ## run all tests with the race detector on a real PostgreSQL 15
@@ -105,10 +109,11 @@ test-docs: ## execute or validate every code block of the documentation, and cou
 	@dev/need curl
 	$(RAM) $(call logged,./test/docs,^TestEveryBlock$$,10m)
 
-test-deploy: ## test what is shipped in addition to the program, in its short form: units, packages, images, rules, dashboards
-	@dev/need systemd-analyze mmdebstrap lintian rpm buildah podman runc psql curl
+test-deploy: ## test what is shipped in addition to the program, in its short form: units, packages, release, images, rules, dashboards
+	@dev/need systemd-analyze mmdebstrap lintian rpm buildah podman runc psql curl npm jq minisign
 	test/deploy/units
 	$(MAKE) --no-print-directory test-packages
+	test/deploy/release
 	$(RAM) test/deploy/images
 	$(MAKE) --no-print-directory test-dashboards
 	go test -count=1 ./test/deploy
@@ -120,6 +125,9 @@ test-dashboards: ## check the dashboards by Grafana's types, and evaluate each e
 
 test-packages: $(TOOLS)/nfpm ## build deb and rpm twice, run lintian, and install, upgrade and purge in a Debian root
 	test/deploy/packages
+
+test-release: $(TOOLS)/nfpm ## build a release for all platforms, twice, and compare, unpack, verify and start it (20 minutes)
+	BELFRY_RELEASE=all test/deploy/release
 
 test-images: ## the images, also the one for commands: build them twice, and start a node and a sandbox (4 minutes)
 	$(RAM) BELFRY_IMAGES="plain command" test/deploy/images
@@ -300,6 +308,7 @@ lint/code: $(TOOLS)/golangci-lint
 	$(TOOLS)/golangci-lint run ./...
 	cd sdk/go && $(TOOLS)/golangci-lint run ./...
 	GOWORK=off go vet -C dev/probe ./...
+	GOWORK=off go vet -C dev/sbom ./...
 
 # Vale reads Markdown, Go comments and the API description itself. dev/prose extracts the rest.
 lint/prose: $(TOOLS)/vale ## check the words of docs, comments, messages, help and API description (seconds)
@@ -394,7 +403,7 @@ $(TOOLS)/nfpm: dev/release/go.mod
 	touch $@
 
 clean: ## remove what was built (services and their data stay: dev/services down --wipe)
-	rm -rf bin .tools web/dist web/node_modules dev/typescript/node_modules
+	rm -rf bin dist .tools web/dist web/node_modules dev/typescript/node_modules
 
 # Every target is phony but the tools.
 .PHONY: $(shell sed -nE 's/^([a-z][a-z0-9/-]*):.*/\1/p' $(MAKEFILE_LIST))

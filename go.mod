@@ -19,6 +19,7 @@ require (
 	github.com/fergusstrange/embedded-postgres v1.34.0
 	github.com/google/uuid v1.6.0
 	github.com/jackc/pgx/v5 v5.11.0
+	github.com/jedisct1/go-minisign v0.0.0-20260527172527-a09352b57a22
 	github.com/klauspost/compress v1.20.3
 	github.com/knadh/koanf/maps v0.1.2
 	github.com/knadh/koanf/providers/env/v2 v2.0.2

@@ -6,6 +6,7 @@
 //	bulk       operations, and flags of commands on many jobs or runs
 //	files      apply, diff and import: jobs from files
 //	completion names and flags that a shell completes
+//	release    the verification of releases
 //	remote     the connection to a server, for all client commands
 //	terminal   output for people
 //	usage      arguments, flags and usage errors

@@ -67,7 +67,7 @@ func (c *cluster) checkPage(t *testing.T, all []block) (kinds []string, err erro
 		kind := ""
 		switch b.lang {
 		case "sh":
-			if slices.Contains(b.info, "install") || slices.Contains(b.info, "image") {
+			if slices.ContainsFunc(b.info, func(s string) bool { return slices.Contains(onAMachine, s) }) {
 				kind, err = "sh, executed by test/deploy", checkSyntax(t, b)
 				break
 			}

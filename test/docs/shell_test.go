@@ -38,6 +38,9 @@ func newDirectory(t *testing.T) string {
 	return dir
 }
 
+// onAMachine are the words after "sh" of blocks that test/deploy executes.
+var onAMachine = []string{"install", "image", "release"}
+
 // checkSyntax is for commands that install Belfry on a machine. test/deploy executes them in one of its own.
 func checkSyntax(t *testing.T, b block) error {
 	t.Helper()

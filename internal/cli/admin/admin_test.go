@@ -24,6 +24,9 @@ func TestVersionAndCluster(t *testing.T) {
 	dead := &clitest.API{T: t, NewRoot: cli.New, URL: "http://127.0.0.1:1", Key: "bfk_x"}
 	require.Contains(t, dead.Good("version"), "cannot reach", "a server that is down is no failure")
 
+	unsigned := a.Belfry("", "version", "--verify", "belfry_0.2.0_linux_amd64.tar.gz")
+	require.ErrorContains(t, unsigned.Failure, "has no key of releases")
+
 	out = a.Good("cluster")
 	require.Regexp(t, `nodes +0\n`, out)
 	require.Contains(t, out, "256 of 256 have no live owner")
