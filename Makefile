@@ -105,6 +105,16 @@ $(TOOLS)/promtool3/promtool: dev/promtool/go.mod
 	GOWORK=off go build -C dev/promtool -tags remove_all_sd -o $(TOOLS)/promtool3/ tool
 	touch $@
 
+docs-site: $(TOOLS)/site/installed ## build the documentation as a site into bin/site, and check its links
+	dev/site/test $(TOOLS)/site/bin/python
+
+$(TOOLS)/site/installed: dev/site/requirements.txt
+	@dev/need python3-venv
+	rm -rf $(TOOLS)/site
+	python3 -m venv $(TOOLS)/site
+	$(TOOLS)/site/bin/pip install -q --disable-pip-version-check -r $<
+	touch $@
+
 test-docs: ## execute or validate every code block of the documentation, and count them
 	@dev/need curl
 	$(RAM) $(call logged,./test/docs,^TestEveryBlock$$,10m)
@@ -117,6 +127,7 @@ test-deploy: ## test what is shipped in addition to the program, in its short fo
 	$(RAM) test/deploy/images
 	$(MAKE) --no-print-directory test-dashboards
 	go test -count=1 ./test/deploy
+	$(MAKE) --no-print-directory docs-site
 
 test-dashboards: ## check the dashboards by Grafana's types, and evaluate each expression on a Prometheus that scrapes two loaded nodes
 	@dev/need npm prometheus
