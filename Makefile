@@ -119,14 +119,14 @@ test-docs: ## execute or validate every code block of the documentation, and cou
 	@dev/need curl
 	$(RAM) $(call logged,./test/docs,^TestEveryBlock$$,10m)
 
-test-deploy: ## test what is shipped in addition to the program, in its short form: units, packages, release, images, rules, dashboards
+test-deploy: $(TOOLS)/actionlint ## test what is shipped in addition to the program, in its short form: units, packages, release, images, rules, dashboards
 	@dev/need systemd-analyze mmdebstrap lintian rpm buildah podman runc psql curl npm jq minisign
 	test/deploy/units
 	$(MAKE) --no-print-directory test-packages
 	test/deploy/release
 	$(RAM) test/deploy/images
 	$(MAKE) --no-print-directory test-dashboards
-	go test -count=1 ./test/deploy
+	ACTIONLINT=$(TOOLS)/actionlint go test -count=1 ./test/deploy
 	$(MAKE) --no-print-directory docs-site
 
 test-dashboards: ## check the dashboards by Grafana's types, and evaluate each expression on a Prometheus that scrapes two loaded nodes
@@ -411,6 +411,11 @@ $(PINNED) &: dev/tools/go.mod
 $(TOOLS)/nfpm: dev/release/go.mod
 	mkdir -p $(TOOLS)
 	GOWORK=off go build -C dev/release -o $(TOOLS)/ github.com/goreleaser/nfpm/v2/cmd/nfpm
+	touch $@
+
+$(TOOLS)/actionlint: dev/actionlint/go.mod
+	mkdir -p $(TOOLS)
+	GOWORK=off go build -C dev/actionlint -o $(TOOLS)/ github.com/rhysd/actionlint/cmd/actionlint
 	touch $@
 
 clean: ## remove what was built (services and their data stay: dev/services down --wipe)
