@@ -115,11 +115,20 @@ $(TOOLS)/site/installed: dev/site/requirements.txt
 	$(TOOLS)/site/bin/pip install -q --disable-pip-version-check -r $<
 	touch $@
 
+test-chart: $(TOOLS)/helm/helm ## lint, render and validate the Helm chart, and run its unit tests (Helm takes minutes to build, once)
+	modules="$$(dev/kubernetes/modules)" && HELM_TOOLS=$(TOOLS)/helm HELM_MODULES="$$modules" \
+	$(call logged,./test/deploy/chart,.,10m)
+
+$(TOOLS)/helm/helm: dev/helm/go.mod
+	mkdir -p $(TOOLS)/helm
+	GOWORK=off go build -C dev/helm -o $(TOOLS)/helm/ tool
+	touch $@
+
 test-docs: ## execute or validate every code block of the documentation, and count them
 	@dev/need curl
 	$(RAM) $(call logged,./test/docs,^TestEveryBlock$$,10m)
 
-test-deploy: $(TOOLS)/actionlint ## test what is shipped in addition to the program, in its short form: units, packages, release, images, rules, dashboards
+test-deploy: $(TOOLS)/actionlint ## test what is shipped in addition to the program, in its short form: units, packages, release, images, rules, dashboards, chart
 	@dev/need systemd-analyze mmdebstrap lintian rpm buildah podman runc psql curl npm jq minisign
 	test/deploy/units
 	$(MAKE) --no-print-directory test-packages
@@ -128,6 +137,7 @@ test-deploy: $(TOOLS)/actionlint ## test what is shipped in addition to the prog
 	$(MAKE) --no-print-directory test-dashboards
 	ACTIONLINT=$(TOOLS)/actionlint go test -count=1 ./test/deploy
 	$(MAKE) --no-print-directory docs-site
+	$(MAKE) --no-print-directory test-chart
 
 test-dashboards: ## check the dashboards by Grafana's types, and evaluate each expression on a Prometheus that scrapes two loaded nodes
 	@dev/need npm prometheus

@@ -181,7 +181,12 @@ func (s *space) checkYAML(t *testing.T, b block) (kind string, err error) {
 				return "", fmt.Errorf("%s: %w", b, err)
 			}
 			kind = "yaml job"
-		case slices.Contains(b.info, "patroni"):
+		case slices.Contains(b.info, "helm"):
+			if err := checkValues(t, value); err != nil {
+				return "", fmt.Errorf("%s: %w", b, err)
+			}
+			kind = "yaml values of the chart"
+		case slices.Contains(b.info, "patroni") || slices.Contains(b.info, "cloudnative-pg"):
 			kind = "yaml of other programs (syntax)"
 		default:
 			file := filepath.Join(t.TempDir(), "belfry.yaml")
@@ -192,6 +197,32 @@ func (s *space) checkYAML(t *testing.T, b block) (kind string, err error) {
 			kind = "yaml configuration"
 		}
 	}
+}
+
+// checkValues compares the names of values with the schema of the Helm chart. Helm itself validates the rest, in test/deploy.
+func checkValues(t *testing.T, values map[string]any) error {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, "deploy/helm/belfry/values.schema.json"))
+	require.NoError(t, err)
+	var schema map[string]any
+	require.NoError(t, json.Unmarshal(text, &schema))
+	var walk func(path string, schema, values map[string]any) error
+	walk = func(path string, schema, values map[string]any) error {
+		known, ok := schema["properties"].(map[string]any)
+		for name, value := range values {
+			inner, listed := known[name].(map[string]any)
+			if ok && !listed {
+				return fmt.Errorf("the chart has no value %s%s", path, name)
+			}
+			if v, ok := value.(map[string]any); ok && listed {
+				if err := walk(path+name+".", inner, v); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	return walk("", schema, values)
 }
 
 // checkINI checks a unit of systemd, a configuration of PgBouncer, or settings of PostgreSQL.
