@@ -63,9 +63,9 @@ func checkCommand(t *testing.T, file, command string) {
 	t.Helper()
 	words := strings.Fields(command)
 	require.NotEmpty(t, words, file)
-	switch {
-	case words[0] == "git":
-	case words[0] == "make":
+	switch words[0] {
+	case "git":
+	case "make":
 		makefile, err := os.ReadFile("../../Makefile")
 		require.NoError(t, err)
 		require.Regexp(t, `(?m)^`+regexp.QuoteMeta(words[1])+`:`, string(makefile), "%s: %s", file, command)
