@@ -25,13 +25,23 @@ func (e *Engine) reportSucceeded(done []job.Completion, ends []job.End) {
 	e.db.Report(&l)
 }
 
-// succeededEnds returns the ends of completions.
-func succeededEnds(done []job.Completion) []job.End {
-	ends := make([]job.End, len(done))
-	for i := range done {
-		ends[i] = done[i].Succeeded()
+// reportEnds reports the ends of completions, except those that the transaction of found reported, for their spans.
+// It may name fenced ones: who reads their runs does not find these attempts in history.
+func (e *Engine) reportEnds(done []job.Completion, found []foundAttempt) {
+	if !e.db.WantsEnds() {
+		return
 	}
-	return ends
+	reported := make(map[job.RunKey]int16, len(found))
+	for i := range found {
+		reported[found[i].Key.RunKey()] = found[i].Attempt
+	}
+	var l pool.Ledger
+	for i := range done {
+		if c := &done[i]; reported[c.Key.RunKey()] != c.Attempt {
+			l.Run(c.Succeeded())
+		}
+	}
+	e.db.Report(&l)
 }
 
 // CompleteSucceeded ends runs whose attempt succeeded. It returns how many were
@@ -53,13 +63,14 @@ func (e *Engine) CompleteSucceeded(ctx context.Context, done []job.Completion) (
 	if err := e.db.SendBatch(ctx, &batch).Close(); err != nil {
 		return 0, fmt.Errorf("complete %d runs: %w", len(done), err)
 	}
+	e.reportSucceeded(done[:ended], nil)
 	if ended == len(done) {
-		e.reportSucceeded(done, succeededEnds(done))
+		e.reportEnds(done, nil)
 		return 0, nil
 	}
-	e.reportSucceeded(done[:ended], nil) // which ones is not known, so these runs get no spans
-	// The rest is fenced, or another transaction changed its row meanwhile. CompleteDecided locks in one statement and
-	// writes in the next; what ended above is fenced there.
-	_, fenced, err = e.CompleteDecided(ctx, done)
-	return fenced - ended, err
+	// The rest is fenced, or another transaction changed its row meanwhile. decide locks in one statement and writes in
+	// the next; what ended above is fenced there.
+	d, err := e.decide(ctx, done)
+	e.reportEnds(done, d.found)
+	return d.fenced - ended, err
 }

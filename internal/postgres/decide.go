@@ -31,16 +31,23 @@ var (
 func (e *Engine) CompleteDecided(
 	ctx context.Context, done []job.Completion,
 ) (retries []job.Run, fenced int, err error) {
+	d, err := e.decide(ctx, done)
+	return d.retries, d.fenced, err
+}
+
+// decide is CompleteDecided in several transactions. If one fails, it returns the result of those before it.
+func (e *Engine) decide(ctx context.Context, done []job.Completion) (all decided, err error) {
 	for len(done) > 0 {
 		part := done[:min(len(done), maxDecided)]
 		done = done[len(part):]
 		d, err := e.completeDecided(ctx, part)
 		if err != nil {
-			return retries, fenced, err
+			return all, err
 		}
-		retries, fenced = append(retries, d.retries...), fenced+d.fenced
+		all.retries, all.fenced = append(all.retries, d.retries...), all.fenced+d.fenced
+		all.found = append(all.found, d.found...)
 	}
-	return retries, fenced, nil
+	return all, nil
 }
 
 // decided is the result of a batch of outcomes.

@@ -59,7 +59,10 @@ func TestASuccessThatWasOvertakenEnds(t *testing.T) {
 	t.Parallel()
 	b := setupLimits(t)
 	var counted entered
-	b.store = pgtest.StoreOf(postgres.New(b.pool, postgres.Options{Observer: &counted}))
+	var ends []job.End
+	b.store = pgtest.StoreOf(postgres.New(b.pool, postgres.Options{
+		Observer: &counted, OnEnded: func(e []job.End) { ends = append(ends, e...) },
+	}))
 	done := succeeded(b.claimAll(3))
 	stale := done[0]
 	stale.Attempt++
@@ -72,9 +75,12 @@ func TestASuccessThatWasOvertakenEnds(t *testing.T) {
 	require.Zero(t, b.running())
 	require.Equal(t, 3, b.count(`run_history WHERE ended = 1`))
 	require.EqualValues(t, 3, counted.succeeded, "each is counted once")
+	traced, err := b.store.TraceRuns(t.Context(), ends)
+	require.NoError(t, err)
+	require.Len(t, traced, 3, "and traced once, although another one of the batch was fenced")
 
 	// What has ended is fenced, and does not end again.
-	fenced, err := b.store.CompleteSucceeded(t.Context(), done)
+	fenced, err = b.store.CompleteSucceeded(t.Context(), done)
 	require.NoError(t, err)
 	require.Equal(t, 3, fenced)
 	require.Equal(t, 3, b.count(`run_history`))

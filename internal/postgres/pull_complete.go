@@ -116,18 +116,11 @@ func (e *Engine) completePulled(ctx context.Context, done []job.Completion, take
 }
 
 func (e *Engine) decidePulled(ctx context.Context, done []job.Completion, taken accepted) error {
-	for len(done) > 0 {
-		part := done[:min(len(done), maxDecided)]
-		done = done[len(part):]
-		d, err := e.completeDecided(ctx, part)
-		if err != nil {
-			return err
-		}
-		for i := range d.found {
-			taken[reportOf(d.found[i].Completion)] = &d.found[i].took
-		}
+	d, err := e.decide(ctx, done)
+	for i := range d.found {
+		taken[reportOf(d.found[i].Completion)] = &d.found[i].took
 	}
-	return nil
+	return err
 }
 
 // endWorkers ends the sessions of workers that have expired, under their locks, so that nothing more is leased to them.

@@ -20,6 +20,7 @@ import (
 const (
 	maxEnds    = 10_000 // runs that wait until they are read
 	readBatch  = 500    // runs in one statement
+	readTries  = 10     // of a batch, which is then dropped: one that cannot be read must not hold up the others
 	readPause  = 100 * time.Millisecond
 	readLimit  = 15 * time.Second
 	flushLimit = 3 * time.Second
@@ -57,6 +58,7 @@ type Tracer struct {
 	dropped, exported atomic.Int64
 
 	reading   []job.End       // taken from ends, until they are read
+	reads     int             // tries of reading
 	exporting []*tracepb.Span // taken from spans, until they are exported
 	tries     int             // of exporting
 }
@@ -144,9 +146,14 @@ func (t *Tracer) flush(ctx context.Context) {
 	for len(t.ends) > 0 {
 		t.reading = append(t.reading, <-t.ends)
 	}
+	t.dropReading()
+}
+
+func (t *Tracer) dropReading() {
 	for i := range t.reading {
 		t.drop(&t.reading[i])
 	}
+	t.reading, t.reads = t.reading[:0], 0
 }
 
 // readOnce waits for ended runs and creates their spans.
@@ -162,7 +169,7 @@ func (t *Tracer) readOnce(ctx context.Context) (time.Duration, error) {
 	return readPause, t.read(ctx)
 }
 
-// read creates the spans of a batch of ended runs. If the database does not answer, the batch is kept.
+// read creates the spans of a batch of ended runs. If the database does not answer, the batch is kept for the next try.
 func (t *Tracer) read(ctx context.Context) error {
 	for len(t.reading) < readBatch && len(t.ends) > 0 {
 		t.reading = append(t.reading, <-t.ends)
@@ -170,9 +177,13 @@ func (t *Tracer) read(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()
 	runs, err := t.Store.TraceRuns(ctx, t.reading)
-	if err != nil {
+	if t.reads++; err != nil {
+		if t.reads >= readTries {
+			t.dropReading()
+		}
 		return err
 	}
+	t.reads = 0
 	late := make(map[job.RunKey]bool)
 	for i := range t.reading {
 		if e := &t.reading[i]; e.Late > t.Late {

@@ -2,6 +2,7 @@ package tracing_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -29,6 +30,7 @@ type ledger struct {
 	mu    sync.Mutex
 	runs  map[job.RunKey]job.Traced
 	fails int           // how many of the next reads fail
+	bad   job.RunKey    // reads of this run fail
 	hold  chan struct{} // reads wait until it is closed; nil: they do not
 }
 
@@ -47,6 +49,9 @@ func (l *ledger) TraceRuns(ctx context.Context, ends []job.End) (out []job.Trace
 		return nil, context.DeadlineExceeded
 	}
 	for _, e := range ends {
+		if e.Key.RunKey() == l.bad {
+			return nil, errors.New("cannot be read")
+		}
 		if r, ok := l.runs[e.Key.RunKey()]; ok {
 			out = append(out, r)
 		}
@@ -160,6 +165,22 @@ func TestWhichRunsAreTraced(t *testing.T) {
 	require.Equal(t, want, b.runs())
 	require.Zero(t, b.Dropped())
 	require.EqualValues(t, len(b.collector.Spans()), b.Exported())
+}
+
+// TestRunsThatCannotBeReadAreDropped: they do not hold up those that come after them.
+func TestRunsThatCannotBeReadAreDropped(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1, nil)
+	bad := b.ledger.add(nil)
+	b.ledger.mu.Lock()
+	b.ledger.bad = bad.Key.RunKey()
+	b.ledger.mu.Unlock()
+	b.Ended([]job.End{bad})
+	require.Eventually(t, func() bool { return b.Dropped() == 3 }, time.Minute, 10*time.Millisecond)
+	good := b.ledger.add(nil)
+	b.Ended([]job.End{good})
+	require.Eventually(t, func() bool { return b.runs()[job.FormatRunID(good.Key)] }, time.Minute, 10*time.Millisecond)
+	require.EqualValues(t, 3, b.Dropped())
 }
 
 // TestTheRatioHolds: all nodes with the same ratio trace the same runs.

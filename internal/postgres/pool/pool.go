@@ -134,3 +134,6 @@ func (a All) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
 // Report passes to the observer what a transaction that is committed wrote into the
 // ledger, for statements that do not run in Tx.
 func (a All) Report(l *Ledger) { a.pool.report(l) }
+
+// WantsEnds returns whether anything uses the ends of runs that a Ledger has.
+func (a All) WantsEnds() bool { return a.pool.onEnded != nil }
