@@ -58,6 +58,7 @@ type queueSeries struct {
 type unnamedQueue struct {
 	lag, took []float64
 	ended     map[endedAs]int64
+	kept      int // values
 }
 
 type endedAs struct {
@@ -140,6 +141,7 @@ func (q *queueMetrics) later(queue int32, count func(*queueSeries), keep func(*u
 		q.unnamed[queue] = u
 	}
 	q.kept++
+	u.kept++
 	keep(u)
 }
 
@@ -171,11 +173,9 @@ func (q *queueMetrics) learn(names []postgres.QueueName) {
 		known[n.ID] = s
 		if u := q.unnamed[n.ID]; u != nil {
 			q.count(s, u)
+			q.kept -= u.kept
 			delete(q.unnamed, n.ID)
 		}
-	}
-	if len(q.unnamed) == 0 {
-		q.kept = 0
 	}
 	if len(known) > len(old) {
 		q.known.Store(&known)

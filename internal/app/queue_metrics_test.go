@@ -96,6 +96,8 @@ func TestUnnamedValuesAreBounded(t *testing.T) {
 	}
 	require.Equal(t, maxUnnamed, m.queues.kept)
 	require.Equal(t, map[string]float64{"(other) (other) ": 5}, m.values(t, "belfry_schedule_lag_seconds"))
+	m.queues.learn([]postgres.QueueName{{ID: 1, Namespace: "team", Queue: "mail"}})
+	require.Equal(t, maxUnnamed*9/10, m.queues.kept, "a name that is known makes room, whatever the others do")
 }
 
 // TestSeriesAreBounded: what one node exports by queue, whatever its users do.

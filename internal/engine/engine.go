@@ -180,7 +180,7 @@ func (e *Engine) Run(ctx context.Context, drain time.Duration) error {
 	timer := time.AfterFunc(drain, stop)
 	defer timer.Stop()
 	intake.Wait()
-	e.reportOutage(0)
+	e.reportOutage(0, 0)
 	close(e.undecided)
 	admit.Wait()
 	close(e.claimed)

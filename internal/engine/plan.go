@@ -30,7 +30,7 @@ const (
 // planOnce plans what is due within the look-ahead. While MaxUpcoming runs wait in the wheel it leaves out what is late:
 // more runs would only cost memory, and start no earlier.
 func (e *Engine) planOnce(ctx context.Context) (time.Duration, error) {
-	e.reportOutage(outagePause)
+	e.reportOutage(outagePause, outageLimit)
 	owned := e.Member.Owned()
 	if len(owned) == 0 {
 		return planPause, nil
