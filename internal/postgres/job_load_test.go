@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -198,6 +199,18 @@ func sum(counts []int64) (n int64) {
 	return n
 }
 
+// load reads a load, again if a busy machine took too long for it.
+func (b *bulk) load(p job.LoadParams) (load job.Load) {
+	b.t.Helper()
+	var err error
+	require.Eventually(b.t, func() bool {
+		load, err = b.store.Load(b.t.Context(), p)
+		return !errors.Is(err, job.ErrSlowList)
+	}, 5*time.Minute, time.Millisecond)
+	require.NoError(b.t, err)
+	return load
+}
+
 // TestALargeLoadIsASample that says so, whether the jobs share schedules or have one each, and also if one partition
 // has too many schedules.
 func TestALargeLoadIsASample(t *testing.T) {
@@ -218,12 +231,10 @@ func TestALargeLoadIsASample(t *testing.T) {
 			set.jobs(b)
 			p := job.LoadParams{Namespace: bulkNamespaceID, From: b.now().Add(24 * time.Hour)}
 			p.To = p.From.AddDate(0, 0, set.days)
-			exact, err := b.store.Load(t.Context(), p)
-			require.NoError(t, err)
+			exact := b.load(p)
 			require.True(t, exact.Exact)
 			b.store.BoundLoads(1_000, 5_000, set.cursors)
-			sample, err := b.store.Load(t.Context(), p)
-			require.NoError(t, err)
+			sample := b.load(p)
 			require.False(t, sample.Exact)
 			require.Less(t, sample.Fraction, 0.5)
 			require.InEpsilon(t, sum(exact.Counts), sum(sample.Counts), set.error, "fraction %v", sample.Fraction)
