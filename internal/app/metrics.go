@@ -122,6 +122,7 @@ func (m *metrics) Started(queue int32, late time.Duration) {
 func (m *metrics) Ended(queue int32, o job.Outcome, took time.Duration) {
 	m.outcomes[o.Kind].Inc()
 	if o.Kind != job.Deferred { // its target was busy: it did not start
+		m.tally.Attempted(queue, took)
 		m.queues.attempted(queue, took)
 	}
 }

@@ -46,12 +46,14 @@ func TestStatisticsAddUpToTheLedger(t *testing.T) {
 		require.Equal(t, want, got, "queue %q", queue)
 		require.Positive(t, want[0]+want[1])
 	}
-	var started, histogram, minutes int64
+	var started, histogram, ended, took, minutes int64
 	require.NoError(t, b.pool.QueryRow(t.Context(), `
-		SELECT sum(started), sum((SELECT sum(n) FROM unnest(lateness) n)) FROM stat_minute
-		WHERE namespace_id = $1 AND queue_id = 0`, namespace).Scan(&started, &histogram))
+		SELECT sum(started), sum((SELECT sum(n) FROM unnest(lateness) n)), sum(attempts), sum(attempt_ms) FROM stat_minute
+		WHERE namespace_id = $1 AND queue_id = 0`, namespace).Scan(&started, &histogram, &ended, &took))
 	require.Positive(t, started)
 	require.Equal(t, started, histogram, "each start has a lateness")
+	require.Equal(t, started, ended, "each attempt that started has ended")
+	require.Positive(t, took)
 	require.NoError(t, b.pool.QueryRow(t.Context(),
 		`SELECT count(*) FROM stat_minute WHERE namespace_id = '00000000-0000-0000-0000-000000000000'`).Scan(&minutes))
 	require.Positive(t, minutes, "the process was counting")

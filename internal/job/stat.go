@@ -24,6 +24,9 @@ type Stat struct {
 	Missed                                int64
 	Late                                  int64 // runs that were late when the time ended
 	Lateness                              Histogram
+
+	Attempts int64         // that have ended
+	Took     time.Duration // of those attempts together
 }
 
 // Ended counts runs by how they ended.
@@ -47,6 +50,7 @@ func (s *Stat) Add(o *Stat) {
 	s.Started, s.Succeeded, s.Failed = s.Started+o.Started, s.Succeeded+o.Succeeded, s.Failed+o.Failed
 	s.Cancelled, s.Skipped, s.Missed = s.Cancelled+o.Cancelled, s.Skipped+o.Skipped, s.Missed+o.Missed
 	s.Late += o.Late
+	s.Attempts, s.Took = s.Attempts+o.Attempts, s.Took+o.Took
 	s.Lateness.Add(o.Lateness)
 }
 

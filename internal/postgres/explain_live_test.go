@@ -115,8 +115,12 @@ func TestLiveCountsAreBounded(t *testing.T) {
 		found, err := b.store.WorkerSessions(t.Context(), access.DefaultNamespace, "default", job.WorkerMark{}, 10)
 		require.NoError(t, err)
 		require.Len(t, found, 1)
+		_, err = b.store.QueueLoad(t.Context(), access.DefaultNamespace, 1)
+		require.NoError(t, err)
 	})
-	require.Equal(t, []string{"queue", "run by queue_id", "session"},
+	require.Equal(t, []string{
+		"queue", "run by queue_id", "run by queue_id run_at", "session", "stat_minute by namespace_id queue_id minute",
+	},
 		slices.DeleteFunc(b.explain(sent, "force_generic_plan"), func(way string) bool {
 			return strings.HasPrefix(way, "sort") // of what was read, which is limited
 		}))

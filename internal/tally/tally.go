@@ -51,6 +51,15 @@ func (t *Tally) Started(queue int32, late time.Duration) {
 	s.Lateness.Count(late)
 }
 
+// Attempted counts an attempt that has ended.
+func (t *Tally) Attempted(queue int32, took time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.of(queue)
+	s.Attempts++
+	s.Took += took
+}
+
 // Entered counts runs that entered history.
 func (t *Tally) Entered(queue int32, how job.Ended, why job.Reason, runs int64) {
 	t.mu.Lock()

@@ -3347,6 +3347,12 @@ type Queue struct {
 
 // QueueCounts defines model for QueueCounts.
 type QueueCounts struct {
+	// AttemptSeconds How long an attempt takes on average, of the last minutes in which some ended. 1 if none ended within a day. Only of a single queue.
+	AttemptSeconds float64 `json:"attempt_seconds,omitempty,omitzero"`
+
+	// DesiredSlots How many slots its workers need together, so that all runs that are running, due, or due within a minute are done within the time drain. Never fewer than are running. Only of a single queue.
+	DesiredSlots int64 `json:"desired_slots,omitempty,omitzero"`
+
 	// Due Runs that may start and have not.
 	Due int64 `json:"due"`
 
@@ -4934,6 +4940,9 @@ type ListQueuesParamsInclude string
 type GetQueueParams struct {
 	// Include counts: with the live runs and workers of the queue.
 	Include *GetQueueParamsInclude `form:"include,omitempty" json:"include,omitempty"`
+
+	// Drain How soon desired_slots are to do the runs: 1s to 1h, default 30s.
+	Drain *string `form:"drain,omitempty" json:"drain,omitempty"`
 }
 
 // GetQueueParamsInclude defines parameters for GetQueue.
@@ -5872,7 +5881,7 @@ type ClientInterface interface {
 
 	// GetQueue Get a queue
 	//
-	// With include=counts the response also has the live runs and workers of each queue. They are at most a second old, because all readers of a node share one count. It reads up to 100,000 live runs of the cluster: more is true if there are more, and every number is then a lower bound.
+	// With include=counts the response also has the live runs and workers of each queue. They are at most a second old, because all readers of a node share one count. It reads up to 100,000 live runs of the cluster: more is true if there are more, and every number is then a lower bound. The counts also have desired_slots, for an autoscaler of the workers.
 	//
 	// Corresponds with GET /api/v1/queues/{queue} (the `GetQueue` operationId).
 	GetQueue(ctx context.Context, queue string, params *GetQueueParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -7513,7 +7522,7 @@ func (c *RawClient) CreateQueue(ctx context.Context, body CreateQueueJSONRequest
 
 // GetQueue Get a queue
 //
-// With include=counts the response also has the live runs and workers of each queue. They are at most a second old, because all readers of a node share one count. It reads up to 100,000 live runs of the cluster: more is true if there are more, and every number is then a lower bound.
+// With include=counts the response also has the live runs and workers of each queue. They are at most a second old, because all readers of a node share one count. It reads up to 100,000 live runs of the cluster: more is true if there are more, and every number is then a lower bound. The counts also have desired_slots, for an autoscaler of the workers.
 //
 // Corresponds with GET /api/v1/queues/{queue} (the `GetQueue` operationId).
 func (c *RawClient) GetQueue(ctx context.Context, queue string, params *GetQueueParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -11622,6 +11631,18 @@ func NewGetQueueRequest(server string, queue string, params *GetQueueParams) (*h
 
 		}
 
+		if params.Drain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "drain", *params.Drain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if encoded := queryValues.Encode(); encoded != "" {
 			rawQueryFragments = append(rawQueryFragments, encoded)
 		}
@@ -13977,7 +13998,7 @@ type ClientWithResponsesInterface interface {
 
 	// GetQueueWithResponse Get a queue
 	//
-	// With include=counts the response also has the live runs and workers of each queue. They are at most a second old, because all readers of a node share one count. It reads up to 100,000 live runs of the cluster: more is true if there are more, and every number is then a lower bound.
+	// With include=counts the response also has the live runs and workers of each queue. They are at most a second old, because all readers of a node share one count. It reads up to 100,000 live runs of the cluster: more is true if there are more, and every number is then a lower bound. The counts also have desired_slots, for an autoscaler of the workers.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -19634,7 +19655,7 @@ func (c *ClientWithResponses) CreateQueueWithResponse(ctx context.Context, body 
 
 // GetQueueWithResponse Get a queue
 //
-// With include=counts the response also has the live runs and workers of each queue. They are at most a second old, because all readers of a node share one count. It reads up to 100,000 live runs of the cluster: more is true if there are more, and every number is then a lower bound.
+// With include=counts the response also has the live runs and workers of each queue. They are at most a second old, because all readers of a node share one count. It reads up to 100,000 live runs of the cluster: more is true if there are more, and every number is then a lower bound. The counts also have desired_slots, for an autoscaler of the workers.
 //
 // Returns a wrapper object for the known response body format(s).
 //

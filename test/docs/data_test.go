@@ -186,7 +186,9 @@ func (s *space) checkYAML(t *testing.T, b block) (kind string, err error) {
 				return "", fmt.Errorf("%s: %w", b, err)
 			}
 			kind = "yaml values of the chart"
-		case slices.Contains(b.info, "patroni") || slices.Contains(b.info, "cloudnative-pg"):
+		case slices.ContainsFunc(b.info, func(of string) bool {
+			return slices.Contains([]string{"patroni", "cloudnative-pg", "kubernetes"}, of)
+		}):
 			kind = "yaml of other programs (syntax)"
 		default:
 			file := filepath.Join(t.TempDir(), "belfry.yaml")

@@ -48,6 +48,7 @@ type queueCounts struct {
 	Workers     int64      `json:"workers"`
 	Orphans     []string   `json:"handlers_without_worker"`
 	More        bool       `json:"more"`
+	Desired     *int64     `json:"desired_slots"`
 }
 
 type queueLimits struct {
@@ -99,6 +100,14 @@ func (q *queueView) workers() string {
 	default:
 		return strconv.FormatInt(q.Counts.Workers, 10)
 	}
+}
+
+// desired returns how many slots its workers need; empty: the server does not say, or it is none.
+func (q *queueView) desired() string {
+	if q.Counts == nil || q.Counts.Desired == nil || *q.Counts.Desired == 0 {
+		return ""
+	}
+	return strconv.FormatInt(*q.Counts.Desired, 10)
 }
 
 // orphans says which handlers wait for a worker.
@@ -172,6 +181,7 @@ there are more live runs than the server counts.`,
 					{"waiting", q.waiting()},
 					{"next minute", q.planned()},
 					{"workers", q.workers()},
+					{"slots needed", q.desired()},
 					{"no worker", q.orphans()},
 					{"paused", terminal.Moment(q.PausedAt, nil)},
 					{"created", terminal.Moment(q.CreatedAt, nil)},

@@ -15,6 +15,7 @@ import (
 type Clusters interface {
 	Cluster(ctx context.Context) (job.Cluster, error)
 	CountLive(ctx context.Context) (job.LiveCounts, error)
+	QueueLoad(ctx context.Context, namespace uuid.UUID, queue int32) (job.QueueLoad, error)
 	WorkerSessions(
 		ctx context.Context, namespace uuid.UUID, queue string, after job.WorkerMark, limit int,
 	) ([]job.WorkerInfo, error)

@@ -5,12 +5,15 @@ import (
 	"time"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/problem"
 	"github.com/belfry-dev/belfry/internal/server/rest"
 )
 
 const aboutCounts = "With include=counts the response also has the live runs and workers of each queue. " +
 	"They are at most a second old, because all readers of a node share one count. " +
 	"It reads up to 100,000 live runs of the cluster: more is true if there are more, and every number is then a lower bound."
+
+const aboutSlots = " The counts also have desired_slots, for an autoscaler of the workers."
 
 // IncludeCounts asks for the counts of queues.
 type IncludeCounts struct {
@@ -24,9 +27,60 @@ type QueueCounts struct {
 	Running     int64      `json:"running" doc:"Runs that run or wait for their target's report."`
 	Waiting     int64      `json:"waiting" doc:"Due runs that wait for a permit."`
 	Planned     int64      `json:"planned_1m" doc:"Runs that may start within the next minute."`
-	Workers     int64      `json:"workers" doc:"Workers with a live session."`
-	Orphans     []string   `json:"handlers_without_worker" doc:"Handlers of due runs for which no worker asks: the runs wait."`
-	More        bool       `json:"more" doc:"There are more live runs than were read: every number is a lower bound."`
+	QueueSlots
+	Workers int64    `json:"workers" doc:"Workers with a live session."`
+	Orphans []string `json:"handlers_without_worker" doc:"Handlers of due runs for which no worker asks: the runs wait."`
+	More    bool     `json:"more" doc:"There are more live runs than were read: every number is a lower bound."`
+}
+
+// QueueSlots is how many slots a queue needs.
+type QueueSlots struct {
+	Desired *int64   `json:"desired_slots,omitempty"`
+	Took    *float64 `json:"attempt_seconds,omitempty"`
+}
+
+// Descriptions implements rest.Described.
+func (QueueSlots) Descriptions() map[string]string {
+	return map[string]string{
+		"desired_slots": "How many slots its workers need together, so that all runs that are running, due, or due within a " +
+			"minute are done within the time drain. Never fewer than are running. Only of a single queue.",
+		"attempt_seconds": "How long an attempt takes on average, of the last minutes in which some ended. " +
+			"1 if none ended within a day. Only of a single queue.",
+	}
+}
+
+// DrainInput says how soon the runs of a queue should be done.
+type DrainInput struct {
+	Drain rest.Duration `query:"drain" doc:"How soon desired_slots are to do the runs: 1s to 1h, default 30s." example:"30s"`
+}
+
+func (in *DrainInput) drain() (time.Duration, error) {
+	drain, err := in.Drain.Parse("drain", job.DefaultDrain, "30s")
+	if err == nil && (drain < time.Second || drain > time.Hour) {
+		err = &problem.Problem{Field: "drain", Problem: "it is not between 1s and 1h", Fix: "write for example 30s"}
+	}
+	return drain, err
+}
+
+// addSlots adds how many slots a queue needs. If not all live runs of the cluster were counted, those of its workers are
+// counted for this queue alone.
+func (h *handlers) addSlots(ctx context.Context, c *QueueCounts, q *job.Queue, drain time.Duration) error {
+	load, err := h.loads.Get(ctx, q.ID, func(ctx context.Context) (job.QueueLoad, error) {
+		return h.Cluster.QueueLoad(ctx, rest.Principal(ctx).Namespace, q.ID)
+	})
+	if err != nil {
+		return err
+	}
+	if c.More {
+		c.Running, c.Due, c.Planned = max(c.Running, load.Running), max(c.Due, load.Due), max(c.Planned, load.Planned)
+		if oldest := rest.OptionalTime(load.OldestDueAt); c.OldestDueAt == nil || oldest != nil && oldest.Before(*c.OldestDueAt) {
+			c.OldestDueAt = oldest
+		}
+	}
+	load.Running, load.Due, load.Planned = c.Running, c.Due, c.Planned
+	slots, took := job.DesiredSlots(q, &load, drain), load.MeanTook().Seconds()
+	c.Desired, c.Took = &slots, &took
+	return nil
 }
 
 // wireQueues returns the function that converts queues, with the counts of each if they are wanted.

@@ -19,6 +19,7 @@ type handlers struct {
 	Options
 	api     *rest.API
 	live    rest.Shared[struct{}, job.LiveCounts]
+	loads   rest.Shared[int32, job.QueueLoad] // by the id of the queue
 	cluster rest.Shared[struct{}, job.Cluster]
 }
 
@@ -29,6 +30,7 @@ const snapshotAge = time.Second
 func Register(api *rest.API, o Options) {
 	h := &handlers{Options: o, api: api}
 	h.live.Age, h.live.Max = snapshotAge, 1
+	h.loads.Age, h.loads.Max = snapshotAge, 1000
 	h.cluster.Age, h.cluster.Max = snapshotAge, 1
 	h.registerQueues()
 	h.registerWorkers()

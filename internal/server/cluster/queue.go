@@ -29,8 +29,8 @@ func (h *handlers) registerQueues() {
 		Description: aboutCounts, Role: access.Viewer,
 	}, h.listQueues)
 	rest.Register(h.api, rest.Operation{
-		ID: "get-queue", Route: "GET /queues/{queue}", Summary: "Get a queue", Description: aboutCounts,
-		Role: access.Viewer,
+		ID: "get-queue", Route: "GET /queues/{queue}", Summary: "Get a queue",
+		Description: aboutCounts + aboutSlots, Role: access.Viewer,
 	}, h.getQueue)
 	rest.Register(h.api, rest.Operation{
 		ID: "create-queue", Route: "POST /queues", Summary: "Create a queue",
@@ -134,9 +134,14 @@ func (h *handlers) listQueues(ctx context.Context, in *listQueuesInput) (*rest.P
 type getQueueInput struct {
 	QueuePath
 	IncludeCounts
+	DrainInput
 }
 
 func (h *handlers) getQueue(ctx context.Context, in *getQueueInput) (*queueOutput, error) {
+	drain, err := in.drain()
+	if err != nil {
+		return nil, err
+	}
 	wire, err := h.wireQueues(ctx, in.Include)
 	if err != nil {
 		return nil, err
@@ -145,7 +150,11 @@ func (h *handlers) getQueue(ctx context.Context, in *getQueueInput) (*queueOutpu
 	if err != nil {
 		return nil, err
 	}
-	return &queueOutput{wire(q)}, nil
+	out := wire(q)
+	if out.Counts != nil {
+		err = h.addSlots(ctx, out.Counts, &q, drain)
+	}
+	return &queueOutput{out}, err
 }
 
 // changeQueue carries out a change and returns the queue as it is then.
