@@ -215,6 +215,10 @@ outage: ## stop the database for DOWN=30 seconds while ATTEMPTS=1000 of ATTEMPT_
 	$(RAM) ATTEMPTS=$(ATTEMPTS) ATTEMPT_SECONDS=$(ATTEMPT_SECONDS) DOWN=$(DOWN) \
 	$(call logged,./test/cluster,^TestOutage$$,30m)
 
+test-alerts: ## fire the shipped alerts on a real Prometheus: kill nodes, stop the database, pause a queue … (10 minutes)
+	@dev/need gcc prometheus
+	$(RAM) BELFRY_ALERTS=1 $(call logged,-parallel 6 ./test/cluster,^TestAlerts$$,40m)
+
 # Its own primary and two synchronous standbys.
 failover: JOBS = 512
 failover: ## kill, stop and cut off the primary, FAILOVERS=50 times, with JOBS=512 runs and 20 × BULK=20 creates a second
