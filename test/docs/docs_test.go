@@ -97,6 +97,8 @@ func (c *cluster) checkPage(t *testing.T, all []block) (kinds []string, err erro
 			kind, err = c.checkINI(t, b)
 		case "go":
 			kind = "go, compiled"
+		case "promql":
+			kind = "promql, checked by test/deploy"
 		case "text":
 			kind, err = checkText(t, b)
 		case "mermaid":
