@@ -128,11 +128,12 @@ test-docs: ## execute or validate every code block of the documentation, and cou
 	@dev/need curl
 	$(RAM) $(call logged,./test/docs,^TestEveryBlock$$,10m)
 
-test-deploy: $(TOOLS)/actionlint ## test what is shipped in addition to the program, in its short form: units, packages, release, images, rules, dashboards, chart
+test-deploy: $(TOOLS)/actionlint $(TOOLS)/compose/installed ## test what is shipped in addition to the program, in its short form: units, packages, release, compose, images, rules, dashboards, chart
 	@dev/need systemd-analyze mmdebstrap lintian rpm buildah podman runc psql curl npm jq minisign
 	test/deploy/units
 	$(MAKE) --no-print-directory test-packages
 	test/deploy/release
+	test/deploy/compose config
 	$(RAM) test/deploy/images
 	$(MAKE) --no-print-directory test-dashboards
 	ACTIONLINT=$(TOOLS)/actionlint go test -count=1 ./test/deploy
@@ -152,6 +153,16 @@ test-release: $(TOOLS)/nfpm ## build a release for all platforms, twice, and com
 
 test-images: ## the images, also the one for commands: build them twice, and start a node and a sandbox (4 minutes)
 	$(RAM) BELFRY_IMAGES="plain command" test/deploy/images
+
+test-compose: $(TOOLS)/compose/installed ## start the compose file with local images and the commands of the guide (4 minutes)
+	test/deploy/compose
+
+$(TOOLS)/compose/installed: dev/compose/requirements.txt
+	@dev/need python3-venv
+	rm -rf $(TOOLS)/compose
+	python3 -m venv $(TOOLS)/compose
+	$(TOOLS)/compose/bin/pip install -q --disable-pip-version-check -r $<
+	touch $@
 
 test-install: $(TOOLS)/nfpm ## install from nothing with the commands of the guide, in a Debian that is booted (3 minutes)
 	test/deploy/install

@@ -2,7 +2,7 @@
 // its language; a block that no checker knows fails the test.
 //
 //	sh        executed with bash against a real node; belfry is this program, make and go are checked only;
-//	          "sh install", "sh image" and "sh release" are executed by test/deploy, on a machine of their own;
+//	          "sh install", "sh image", "sh release" and "sh compose-…" are executed by test/deploy, on a machine of their own;
 //	          of "sh kubernetes", only the syntax is checked
 //	output    compared with what the sh block before it printed
 //	console   commands after "$ " are parsed; what follows is their output
