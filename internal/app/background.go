@@ -15,6 +15,11 @@ func (n *node) background() loop.Group {
 	if n.config.commands != nil {
 		g = append(g, loop.Loop{Name: "outputs", Title: "command output", Once: n.outputOnce})
 	}
+	if a := n.config.Archive; a.URL != "" {
+		e := newExport(a, n.db.Archive(), n.member.Session, n.log)
+		g = append(g, loop.Loop{Name: "archive", Title: "archive", Once: e.once},
+			loop.Loop{Name: "archive_sample", Title: "count of days to archive", Once: n.archiveSampleOnce})
+	}
 	for i := range g {
 		g[i].Log = n.log
 		g[i].Backoff.Off = true // their rounds are rare, so a failure does not change the pace

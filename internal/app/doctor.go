@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/belfry-dev/belfry/internal/archive"
 	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/doctor"
 	"github.com/belfry-dev/belfry/internal/postgres"
@@ -21,7 +23,8 @@ import (
 // inspectLimit bounds the whole inspection.
 const inspectLimit = 30 * time.Second
 
-// Doctor inspects the database, the cluster and this machine, and judges what it finds. It changes nothing. With pre,
+// Doctor inspects the database, the cluster and this machine, and judges what it finds. It changes nothing, except
+// that it writes an object to the archive, if there is one, and removes it. With pre,
 // it checks only what matters before the installation. maxTransaction is how long a transaction may be open.
 func Doctor(ctx context.Context, c Config, pre bool, maxTransaction time.Duration) ([]doctor.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, inspectLimit)
@@ -57,6 +60,9 @@ func inspectMachine(ctx context.Context, c Config, m *doctor.Machine) {
 	}
 	if c.Command.Enabled {
 		m.Sandbox = probeSandbox(ctx, c)
+	}
+	if c.Archive.URL != "" {
+		m.Archive = probeArchive(ctx, c)
 	}
 }
 
@@ -121,6 +127,24 @@ func probeSandbox(ctx context.Context, c Config) doctor.Probe {
 		return p
 	}
 	t.Close()
+	return p
+}
+
+// archiveProbe is how long a probe of the archive may take.
+const archiveProbe = 10 * time.Second
+
+// probeArchive writes, lists and removes an object, as a node does before it exports the first day.
+func probeArchive(ctx context.Context, c Config) doctor.Probe {
+	ctx, cancel := context.WithTimeout(ctx, archiveProbe)
+	defer cancel()
+	p := doctor.Probe{Asked: true, What: c.Archive.URL}
+	store, closeStore, err := openArchive(&c.Archive)
+	if err == nil {
+		err = errors.Join(archive.Probe(ctx, store), closeStore())
+	}
+	if err != nil {
+		p.Problem = err.Error()
+	}
 	return p
 }
 

@@ -38,6 +38,7 @@ type metrics struct {
 	answered    *prometheus.HistogramVec
 	depth       depth
 	certificate certificateLeft
+	archive     daysBehind
 	tally       *tally.Tally             // for the statistics of minutes
 	bound       *clock.Bound             // that the tally follows
 	broken      atomic.Int64             // broken cursors, as of the last sample
@@ -104,7 +105,7 @@ func newMetrics(c Config) *metrics {
 	}
 	m.registry.MustRegister(m.queues.collectors()...)
 	m.registry.MustRegister(outcomes, m.skipped, m.failed, m.requests, m.failover, m.findings,
-		m.answered, &m.depth, &m.certificate, info,
+		m.answered, &m.depth, &m.certificate, &m.archive, info,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }

@@ -120,6 +120,11 @@ func prepare(ctx context.Context, c Config, db *postgres.DB, log *slog.Logger) e
 	if err := createHistory(ctx, db, log); err != nil {
 		return err
 	}
+	if a := c.Archive; a.URL != "" { // without an archive of its own, a node leaves it to the others
+		if err := db.Archive().RequireArchive(ctx, a.Required); err != nil {
+			return err
+		}
+	}
 	if err := keepCanary(ctx, c.Canary, db); err != nil { // a node works without it
 		log.Warn("keeping the canary failed", "error", err)
 	}

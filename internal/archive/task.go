@@ -1,6 +1,10 @@
 package archive
 
-import "github.com/google/uuid"
+import (
+	"time"
+
+	"github.com/google/uuid"
+)
 
 // Placed is a row and the namespace that it belongs to.
 type Placed[T any] struct {
@@ -20,4 +24,18 @@ type Task struct {
 type Result struct {
 	Manifest Manifest
 	Again    bool // an object exists with another content: export the day as its next generation
+}
+
+// DayState is what the database knows about a day.
+type DayState struct {
+	Day        Day        `json:"day"`
+	State      string     `json:"state"` // open, waiting, exporting, archived or dropped (without being archived)
+	InDatabase bool       `json:"in_database"`
+	Generation int        `json:"generation"`
+	ArchivedAt *time.Time `json:"archived_at,omitempty"`
+	Runs       Sum        `json:"runs"`
+	Skips      Sum        `json:"skips"`
+	Files      int64      `json:"files"`
+	Bytes      int64      `json:"bytes"`
+	Manifest   string     `json:"manifest,omitempty"`
 }

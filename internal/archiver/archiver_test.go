@@ -34,6 +34,8 @@ type bundle struct {
 	pool  *pgxpool.Pool // of the owner
 	db    *postgres.DB  // of a server
 	store *disk.Store
+
+	directory string // of the store
 }
 
 func setup(t *testing.T) *bundle {
@@ -41,7 +43,8 @@ func setup(t *testing.T) *bundle {
 	b.url, b.pool = pgtest.ServerURL(t)
 	b.db = postgres.New(pgtest.AsServer(t, b.pool), postgres.Options{})
 	var err error
-	b.store, err = disk.Open(filepath.Join(t.TempDir(), "archive"))
+	b.directory = filepath.Join(t.TempDir(), "archive")
+	b.store, err = disk.Open(b.directory)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, b.store.Close()) })
 	for _, parent := range []string{"run_history", "run_output"} {

@@ -21,7 +21,7 @@ import (
 //	min, max bounds, both included, as a user would write them
 //	oneof    the values that are accepted
 //	form     what a string must be: url, web, path, paths, address, destinations, keyset, issuer, hidden, grants, ratio,
-//	         sampler, headers, pairs, template or line
+//	         sampler, headers, pairs, template, archive or line
 //	secret   its value is printed without secrets
 type Config struct {
 	DatabaseURL     string        `key:"database_url" form:"url" secret:"true"`
@@ -47,6 +47,7 @@ type Config struct {
 	OIDC            OIDC          `key:"oidc"`
 	Command         Command       `key:"command"`
 	Tracing         Tracing       `key:"tracing"`
+	Archive         Archive       `key:"archive"`
 	Log             Log           `key:"log"`
 }
 

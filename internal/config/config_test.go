@@ -73,7 +73,8 @@ func TestDefaults(t *testing.T) {
 		OIDC: config.OIDC{
 			Name: "single sign-on", Scopes: "openid profile email", NameClaim: "email", GroupsClaim: "groups",
 		},
-		Log: config.Log{Level: "info", Format: "text"},
+		Archive: config.Archive{Region: "us-east-1", Rate: 20000},
+		Log:     config.Log{Level: "info", Format: "text"},
 		Tracing: config.Tracing{
 			Compression: "gzip", Timeout: 10 * time.Second, Sampler: "parentbased_traceidratio", Ratio: "0.01",
 			Late: time.Second, Queue: 8192, Service: "belfry",

@@ -114,6 +114,7 @@ func (f *field) accepted() string {
 		"headers":      "entries like api-key=SECRET with commas between them",
 		"pairs":        "entries like deployment.environment.name=production with commas between them",
 		"template":     "a URL with {trace_id} in it, like https://traces.example.com/trace/{trace_id}",
+		"archive":      "a URL like https://s3.example.com/bucket/prefix or file:///var/lib/belfry/archive",
 		"line":         "up to 200 characters on one line",
 	}[f.form]
 }
@@ -167,6 +168,8 @@ func (f *field) formOK(text string) bool {
 			u.RawQuery == "" && !strings.HasSuffix(text, "/")
 	case slices.Contains([]string{"ratio", "sampler", "headers", "pairs", "template"}, f.form):
 		return tracingOK(f.form, text)
+	case f.form == "archive":
+		return archiveOK(text)
 	case f.form == "issuer":
 		return issuerOK(text)
 	case f.form == "hidden":

@@ -1,7 +1,7 @@
 package config
 
 // help explains each setting in one line, for --help, the example file and the reference.
-var help = map[string]string{
+var help = map[string]string{ //nolint:gosec // names of settings, and no secrets
 	"database_url":      "PostgreSQL, as postgres://user@host:port/database",
 	"database_url_file": "file with the database URL, such as a mounted secret, instead of database_url",
 	"listen":            "address of the API, health checks and metrics; health checks and metrics need no key",
@@ -89,6 +89,19 @@ var help = map[string]string{
 	"tracing.resource": "further attributes of this service in traces",
 	"tracing.url": "where people look at a trace: the web UI and belfry run get link to it, with the id of the trace in " +
 		"place of {trace_id}",
+
+	"archive.url": "where days of history are archived as Parquet files before they are dropped: a bucket of an S3 API or " +
+		"a directory that all nodes share; empty means off",
+	"archive.region":          "region of the bucket",
+	"archive.access_key":      "access key of the bucket",
+	"archive.access_key_file": "file with the access key, such as a mounted secret, instead of archive.access_key",
+	"archive.secret_key":      "secret key of the bucket",
+	"archive.secret_key_file": "file with the secret key, such as a mounted secret, instead of archive.secret_key",
+	"archive.required": "drop a day of history only when the archive has it; the database remembers it, " +
+		"so that it holds for nodes without these settings too",
+	"archive.rate": "maximum number of rows that are read per second",
+	"archive.directory": "directory for the files that a node sorts, about 40 bytes per row of a day; " +
+		"empty means a directory for temporary files",
 
 	"log.level":  "lowest level that is logged",
 	"log.format": "format of log lines",

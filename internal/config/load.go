@@ -160,7 +160,9 @@ const urlKey, urlFileKey = "database_url", "database_url_file"
 // readFiles reads the settings that can be in a file of their own, unless a stronger source has the value itself.
 func (v *Values) readFiles(layers []layer) error {
 	settings := reflect.ValueOf(&v.Config).Elem()
-	for _, key := range []string{urlKey, "secrets.keyset", "oidc.client_secret", "tracing.headers"} {
+	for _, key := range []string{
+		urlKey, "secrets.keyset", "oidc.client_secret", "tracing.headers", "archive.access_key", "archive.secret_key",
+	} {
 		value, _ := lookup(key)
 		file, _ := lookup(key + "_file")
 		name := settings.FieldByIndex(file.index).String()
@@ -208,7 +210,7 @@ func (v *Values) check() error {
 			"the runs of a node that dies must be planned before another takes over, or they are late",
 			v.LookAhead, v.Source("look_ahead"), v.SessionTTL, v.Source("session_ttl"))}.err()
 	}
-	for _, check := range []func() error{v.CheckListen, v.OIDC.check} {
+	for _, check := range []func() error{v.CheckListen, v.OIDC.check, v.Archive.check} {
 		if err := check(); err != nil {
 			return problems{err.Error()}.err()
 		}

@@ -38,6 +38,9 @@ type Cluster struct {
 	LostTimeline int64      // of LostUntil
 	LostUntil    *time.Time // when a failover was noticed that may have lost writes, within 7 days; nil: none
 
+	ArchiveRequired bool // days are dropped only when the archive has them
+	ArchiveBehind   int  // days that are over and that the archive does not have
+
 	Starved      []string // queues with due runs for workers, and no worker
 	PausedJobs   int      // for more than 7 days
 	PausedQueues []string

@@ -56,8 +56,18 @@ func TestJudge(t *testing.T) {
 		"little memory":     {"memory", doctor.Warning, func(f *doctor.Facts) { f.Machine.Memory = 64 << 20 }},
 		"paused jobs":       {"paused", doctor.Warning, func(f *doctor.Facts) { f.Cluster.PausedJobs = 3 }},
 		"hidden standbys":   {"standbys", doctor.NotChecked, hiddenStandbys},
-		"broken TLS":        {"certificate", doctor.Failure, brokenCertificate},
-		"nothing is hidden": {"", doctor.OK, func(*doctor.Facts) {}},
+		"no bucket": {"archive-store", doctor.Failure, func(f *doctor.Facts) {
+			f.Machine.Archive = doctor.Probe{Asked: true, What: "file:///archive", Problem: "no such directory"}
+		}},
+		"archive behind": {"archive-days", doctor.Warning, func(f *doctor.Facts) {
+			f.Machine.Archive, f.Cluster.ArchiveBehind = doctor.Probe{Asked: true}, 3
+		}},
+		"required archive behind": {"archive-days", doctor.Failure, func(f *doctor.Facts) {
+			f.Cluster.ArchiveRequired, f.Cluster.ArchiveBehind = true, 3
+		}},
+		"days without an archive": {"", doctor.OK, func(f *doctor.Facts) { f.Cluster.ArchiveBehind = 30 }},
+		"broken TLS":              {"certificate", doctor.Failure, brokenCertificate},
+		"nothing is hidden":       {"", doctor.OK, func(*doctor.Facts) {}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

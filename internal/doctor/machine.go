@@ -13,6 +13,7 @@ type Machine struct {
 	Memory      uint64       // bytes that the process may use; 0: no limit
 	Certificate *Certificate // nil: TLS is off
 	Self        Probe        // of the API's own address
+	Archive     Probe        // of the archive of history; not asked if there is none
 	Sandbox     Probe        // of running commands; not asked if commands are off
 }
 

@@ -10,6 +10,8 @@ var useChecks = []check{
 	{"use", "workers", false, (*Facts).workers},
 	{"use", "paused", false, (*Facts).paused},
 	{"use", "keys", false, (*Facts).keys},
+	{"use", "archive-store", false, (*Facts).archiveStore},
+	{"use", "archive-days", false, (*Facts).archiveDays},
 }
 
 func (f *Facts) workers() verdict {
@@ -43,4 +45,35 @@ func (f *Facts) keys() verdict {
 		return warn("Create new keys: belfry key create", "keys that expire within 7 days: %s", strings.Join(k, ", "))
 	}
 	return ok("no key expires within 7 days")
+}
+
+const noArchive = "no archive is configured"
+
+func (f *Facts) archiveStore() verdict {
+	switch a := f.Machine.Archive; {
+	case !a.Asked:
+		return ok(noArchive)
+	case a.Problem != "":
+		return fail("Check archive.url, its keys and its network.", "the archive %s cannot be used: %s", a.What, a.Problem)
+	}
+	return ok("%s can be written, read and listed, and does not overwrite", f.Machine.Archive.What)
+}
+
+// maxArchiveBehind is how many days the archive may be behind: the last one, and one that is being exported.
+const maxArchiveBehind = 2
+
+func (f *Facts) archiveDays() verdict {
+	c := f.Cluster
+	if !f.Machine.Archive.Asked && !c.ArchiveRequired {
+		return ok(noArchive)
+	}
+	text := "the archive does not have " + problem.Count(c.ArchiveBehind, "day") + " that are over"
+	hint := "Look for the log line: archive failed. See also: belfry archive status"
+	switch {
+	case c.ArchiveBehind <= maxArchiveBehind:
+		return ok("the archive is at most %s behind", problem.Count(maxArchiveBehind, "day"))
+	case c.ArchiveRequired:
+		return fail(hint, "%s; they are not dropped, and fill the disk of the database", text)
+	}
+	return warn(hint, "%s; each is lost when it is older than keep_history", text)
 }

@@ -175,7 +175,7 @@ func (r *removable) read(ctx context.Context, tx pgx.Tx, query string, args ...a
 const firstDayToArchive = `(SELECT min(day)::timestamp AT TIME ZONE 'UTC' FROM (
     SELECT day FROM archive_day WHERE dropped_at IS NULL
     UNION ALL
-    SELECT to_date(right(c.relname, 8), 'YYYYMMDD')
+    SELECT to_date(substring(c.relname FROM '[0-9]{8}$'), 'YYYYMMDD')
     FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
     WHERE i.inhparent = 'run_history'::regclass AND (SELECT required FROM archive_setting)) d)`
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/server/rest"
+	"github.com/belfry-dev/belfry/internal/trace"
 )
 
 // RunState is the state of a run.
@@ -164,6 +165,16 @@ func wireDetail(entries []job.Entry, outputs []job.Output) RunDetail {
 		if i := slices.IndexFunc(d.Attempts, func(a Attempt) bool { return a.Attempt == o.Attempt }); i >= 0 {
 			d.Attempts[i].Output = o.Text
 		}
+	}
+	return d
+}
+
+// ArchivedRun returns a run that is only in the archive as the API would show it, from its entries, the newest first. The
+// archive has neither payloads nor output.
+func ArchivedRun(entries []job.Entry) RunDetail {
+	d := wireDetail(entries, nil)
+	if e := &entries[0]; e.DueTo.IsZero() {
+		d.TraceID = trace.Of(e.Key, e.Trace).String()
 	}
 	return d
 }

@@ -229,6 +229,20 @@ var doctorFaults = []doctorFault{
 		       VALUES (2, 1, now(), false, false)`)
 		return func() { p.sql(`DELETE FROM failover`) }
 	}},
+	{"archive-store", doctor.Failure, func(p *patient) func() {
+		return p.asked("BELFRY_ARCHIVE_URL=file:///dev/null/archive")
+	}},
+	{"archive-days", doctor.Failure, func(p *patient) func() {
+		p.sql(`UPDATE archive_setting SET required = true`) // otherwise a node drops the days
+		for _, day := range []string{"2020-01-01", "2020-01-02", "2020-01-03"} {
+			p.sql(fmt.Sprintf(`CREATE TABLE run_history_%s PARTITION OF run_history FOR VALUES FROM ('%sZ') TO ('%s 24:00Z')`,
+				strings.ReplaceAll(day, "-", ""), day, day))
+		}
+		return func() {
+			p.sql(`DROP TABLE run_history_20200101, run_history_20200102, run_history_20200103`)
+			p.sql(`UPDATE archive_setting SET required = false`)
+		}
+	}},
 	{"replication-slots", doctor.Warning, func(p *patient) func() {
 		conn, err := pgx.Connect(p.t.Context(), p.db.url())
 		require.NoError(p.t, err)

@@ -15,7 +15,7 @@ import (
 func Commands() []*cobra.Command {
 	return []*cobra.Command{
 		newDev(), newServer(), newMigrate(), newNamespace(), newClock(), newConfig(), newBench(),
-		newDoctor(), newPreview(), newRunner(),
+		newDoctor(), newPreview(), newRunner(), newArchive(),
 	}
 }
 

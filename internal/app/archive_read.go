@@ -1,0 +1,145 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"github.com/belfry-dev/belfry/internal/archive"
+	"github.com/belfry-dev/belfry/internal/config"
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/postgres"
+	"github.com/belfry-dev/belfry/internal/server"
+)
+
+// maxDays is how many days a command reads: ten years.
+const maxDays = 3660
+
+// ErrNoArchive says that no archive is set.
+var ErrNoArchive = errors.New("no archive; set archive.url in the configuration file or BELFRY_ARCHIVE_URL")
+
+// ArchiveStatus lists the days of history and where they are, the newest first.
+func ArchiveStatus(ctx context.Context, url string, from, to archive.Day) (out []archive.DayState, err error) {
+	err = withDatabase(ctx, url, func(db *postgres.DB) error {
+		out, err = db.Archive().ArchiveDays(ctx, from, to, maxDays)
+		return err
+	})
+	return out, err
+}
+
+// VerifyArchive reads back the days of the archive, compares them with their manifests and with what the database noted
+// when they were archived, and calls each with every day.
+func VerifyArchive(
+	ctx context.Context, c *config.Config, from, to archive.Day, each func(archive.VerifiedDay) error,
+) error {
+	states, err := ArchiveStatus(ctx, c.DatabaseURL, from, to)
+	if err != nil {
+		return err
+	}
+	return withArchive(c, func(a *archive.Archive) error { return a.VerifyDays(ctx, from, to, states, each) })
+}
+
+func withArchive(c *config.Config, work func(*archive.Archive) error) error {
+	if c.Archive.URL == "" {
+		return ErrNoArchive
+	}
+	store, closeStore, err := openArchive(&c.Archive)
+	if err != nil {
+		return err
+	}
+	return errors.Join(work(archive.New(store)), closeStore())
+}
+
+// ArchivedRunsParams says which runs to read from the archive.
+type ArchivedRunsParams struct {
+	Namespace string // name
+	Job       string // id, or the name of a job that is not deleted
+	From, To  archive.Day
+	Limit     int
+}
+
+// ArchivedRuns are runs that were read from the archive.
+type ArchivedRuns struct {
+	Rows  []archive.Run
+	Shown []server.RunDetail // as the API showed them
+	More  bool               // there are more than the limit
+}
+
+// FindArchivedRuns reads the runs of a job that ended on some days.
+func FindArchivedRuns(ctx context.Context, c *config.Config, p ArchivedRunsParams) (out ArchivedRuns, err error) {
+	q := archive.Query{From: p.From, To: p.To}
+	if err := p.find(ctx, c.DatabaseURL, &q); err != nil {
+		return out, err
+	}
+	err = withArchive(c, func(a *archive.Archive) error {
+		for r, err := range a.Runs(ctx, q) {
+			if err != nil {
+				return err
+			}
+			if len(out.Rows) == p.Limit {
+				out.More = true
+				return nil
+			}
+			out.Rows = append(out.Rows, r)
+		}
+		return nil
+	})
+	if err != nil {
+		return out, err
+	}
+	out.Shown, err = shown(out.Rows)
+	return out, err
+}
+
+// find finds the namespace and the job.
+func (p *ArchivedRunsParams) find(ctx context.Context, url string, q *archive.Query) error {
+	return withDatabase(ctx, url, func(db *postgres.DB) error {
+		all, err := db.Admin().Namespaces(ctx)
+		if err != nil {
+			return err
+		}
+		for _, n := range all {
+			if n.Name == p.Namespace {
+				q.Namespace = n.ID
+			}
+		}
+		if q.Namespace == uuid.Nil {
+			return fmt.Errorf("there is no namespace %q; belfry namespace list shows them", p.Namespace)
+		}
+		if id, err := job.ParseJobID(p.Job); err == nil {
+			q.Job = id
+			return nil
+		}
+		q.Job, err = db.Archive().JobNamed(ctx, q.Namespace, p.Job)
+		if errors.Is(err, postgres.ErrNotFound) {
+			return fmt.Errorf("there is no job %q in the namespace %s; a deleted job is named by its id", p.Job, p.Namespace)
+		}
+		return err
+	})
+}
+
+// shown returns rows as runs, in the order of their first rows. A run that was retried has several rows.
+func shown(rows []archive.Run) ([]server.RunDetail, error) {
+	entries := map[string][]job.Entry{}
+	var order []string
+	for i := range rows {
+		e, err := rows[i].Entry()
+		if err != nil {
+			return nil, err
+		}
+		id := job.FormatRunID(e.Key)
+		if entries[id] == nil {
+			order = append(order, id)
+		}
+		entries[id] = append(entries[id], e)
+	}
+	out := []server.RunDetail{}
+	for _, id := range order {
+		slices.SortStableFunc(entries[id], func(a, b job.Entry) int { return b.EndedAt.Compare(a.EndedAt) })
+		out = append(out, server.ArchivedRun(entries[id]))
+	}
+	return out, nil
+}

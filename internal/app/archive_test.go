@@ -1,0 +1,72 @@
+package app
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/config"
+)
+
+// TestANodeArchives: a node with an archive exports a day that has ended, and counts the days that it has to.
+func TestANodeArchives(t *testing.T) {
+	t.Parallel()
+	directory := t.TempDir()
+	b := start(t)
+	b.config.Archive = config.Archive{
+		URL: "file://" + filepath.Join(directory, "archive"), Directory: filepath.Join(directory, "sorted"), Rate: 1000,
+	}
+	var loops []string
+	for _, l := range b.background() {
+		loops = append(loops, l.Name)
+	}
+	require.Subset(t, loops, []string{"archive", "archive_sample"})
+
+	_, err := b.pool.Exec(t.Context(), `CREATE TABLE run_history_20200229 PARTITION OF run_history
+		FOR VALUES FROM ('2020-02-29Z') TO ('2020-03-01Z')`)
+	require.NoError(t, err)
+	_, err = b.archiveSampleOnce(t.Context())
+	require.NoError(t, err)
+	require.Positive(t, *b.metrics.archive.last.Load())
+	e := newExport(b.config.Archive, b.db.Archive(), b.member.Session, b.log)
+	require.Eventually(t, func() bool { // the first rounds may be before the session of the node
+		_, err := e.once(t.Context())
+		require.NoError(t, err)
+		_, err = b.archiveSampleOnce(t.Context())
+		require.NoError(t, err)
+		return *b.metrics.archive.last.Load() == 0
+	}, time.Minute, 10*time.Millisecond)
+	manifests, err := filepath.Glob(filepath.Join(directory, "archive", "v1", "manifest", "2020-02-29.*"))
+	require.NoError(t, err)
+	require.Len(t, manifests, 1)
+}
+
+// TestWithoutAnArchive nothing is exported, counted or required.
+func TestWithoutAnArchive(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	for _, l := range b.background() {
+		require.NotContains(t, l.Name, "archive")
+	}
+	var required bool
+	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT required FROM archive_setting`).Scan(&required))
+	require.False(t, required)
+	require.Nil(t, b.metrics.archive.last.Load())
+}
+
+// TestAnArchiveThatFails is retried after a pause, and its error has no keys.
+func TestAnArchiveThatFails(t *testing.T) {
+	t.Parallel()
+	for name, a := range map[string]config.Archive{
+		"a file":    {URL: "file:///dev/null/archive"},
+		"no server": {URL: "http://127.0.0.1:1/bucket", AccessKey: "canary-access", SecretKey: "canary-secret"},
+	} {
+		a.Rate = 1
+		pause, err := newExport(a, nil, nil, nil).once(t.Context())
+		require.Error(t, err, name)
+		require.Equal(t, archiveRetry, pause)
+		require.NotContains(t, err.Error(), "canary")
+	}
+}

@@ -1,0 +1,83 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/belfry-dev/belfry/internal/archive"
+)
+
+// archiveBehind counts the days that can be closed and that the archive does not have. Names of days are compared, not
+// parsed, because a DEFAULT partition has none.
+const archiveBehind = `(
+    SELECT count(*) FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+    WHERE i.inhparent = 'run_history'::regclass
+      AND c.relname <= 'run_history_' || to_char((now() - interval '25 hours') AT TIME ZONE 'UTC', 'YYYYMMDD')
+      AND NOT EXISTS (SELECT FROM archive_day WHERE c.relname = to_char(day, '"run_history_"YYYYMMDD')
+                      AND archived_at IS NOT NULL AND NOT changed))`
+
+// DaysBehind returns how many days are over and not in the archive.
+func (a *Archive) DaysBehind(ctx context.Context) (n int64, err error) {
+	if err := a.db.QueryRow(ctx, `SELECT `+archiveBehind).Scan(&n); err != nil {
+		return 0, fmt.Errorf("count days to archive: %w", err)
+	}
+	return n, nil
+}
+
+const archiveDays = `
+SELECT day, CASE WHEN d.dropped_at IS NOT NULL AND d.archived_at IS NULL THEN 'dropped'
+                 WHEN d.archived_at IS NOT NULL AND NOT d.changed THEN 'archived'
+                 WHEN d.day IS NULL THEN 'open'
+                 WHEN EXISTS (SELECT FROM session WHERE id = d.owner AND expires_at > now()) THEN 'exporting'
+                 ELSE 'waiting' END,
+       p.day IS NOT NULL, coalesce(d.generation, 0), d.archived_at, coalesce(d.runs, 0), coalesce(d.run_keys, 0)::text,
+       coalesce(d.skips, 0), coalesce(d.skip_keys, 0)::text, coalesce(d.files, 0), coalesce(d.bytes, 0),
+       coalesce(d.manifest, '')
+FROM archive_day d FULL JOIN (
+    SELECT to_date(substring(c.relname FROM '[0-9]{8}$'), 'YYYYMMDD') AS day
+    FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+    WHERE i.inhparent = 'run_history'::regclass
+      AND c.relname <= 'run_history_' || to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD')) p USING (day)
+WHERE day BETWEEN $1 AND $2 ORDER BY day DESC LIMIT $3`
+
+// ArchiveDays lists days of history, the newest first.
+func (a *Archive) ArchiveDays(ctx context.Context, from, to archive.Day, limit int) ([]archive.DayState, error) {
+	rows, err := a.db.Query(ctx, archiveDays, from.Start(), to.Start(), limit)
+	if err != nil {
+		return nil, fmt.Errorf("list archived days: %w", err)
+	}
+	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (s archive.DayState, err error) {
+		var day time.Time
+		var runKeys, skipKeys string
+		if err := row.Scan(&day, &s.State, &s.InDatabase, &s.Generation, &s.ArchivedAt, &s.Runs.Rows, &runKeys,
+			&s.Skips.Rows, &skipKeys, &s.Files, &s.Bytes, &s.Manifest); err != nil {
+			return s, err
+		}
+		s.Day = archive.DayOf(day)
+		if s.Runs.Keys, err = archive.ParseHash(runKeys); err != nil {
+			return s, err
+		}
+		s.Skips.Keys, err = archive.ParseHash(skipKeys)
+		return s, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list archived days: %w", err)
+	}
+	return out, nil
+}
+
+// JobNamed returns the job of a namespace with this name, or ErrNotFound.
+func (a *Archive) JobNamed(ctx context.Context, namespace uuid.UUID, name string) (id uuid.UUID, err error) {
+	err = a.db.QueryRow(ctx, `SELECT id FROM job WHERE namespace_id = $1 AND name = $2`, namespace, name).Scan(raw(&id))
+	if noRows(err) {
+		return id, ErrNotFound
+	}
+	if err != nil {
+		return id, fmt.Errorf("find a job by its name: %w", err)
+	}
+	return id, nil
+}
