@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/clock"
@@ -75,10 +76,11 @@ func CreateKey(ctx context.Context, url, namespace, name string, role access.Rol
 	return secret, err
 }
 
-// Namespaces lists all namespaces.
+// Namespaces lists the namespaces of users. That of the canary is not one of them.
 func Namespaces(ctx context.Context, url string) (out []access.Namespace, err error) {
 	err = withDatabase(ctx, url, func(db *postgres.DB) error {
-		out, err = db.Admin().Namespaces(ctx)
+		all, err := db.Admin().Namespaces(ctx)
+		out = slices.DeleteFunc(all, func(n access.Namespace) bool { return n.ID == access.CanaryNamespace })
 		return err
 	})
 	return out, err

@@ -42,6 +42,10 @@ func TestCanary(t *testing.T) {
 		require.NoError(t, response.Body.Close())
 		return response.StatusCode
 	}
+	listed, err := Namespaces(t.Context(), url)
+	require.NoError(t, err)
+	require.Len(t, listed, 1, "users see no namespace but their own: %v", listed)
+	require.Equal(t, "default", listed[0].Name)
 	require.Equal(t, http.StatusOK, call(http.MethodGet, "/jobs/canary"))
 	require.Equal(t, http.StatusForbidden, call(http.MethodDelete, "/jobs/canary"))
 	require.Equal(t, http.StatusForbidden, call(http.MethodPost, "/jobs/canary:pause"))

@@ -33,7 +33,7 @@ func Node(ctx context.Context, c app.Config, profile string, p Pipes) (err error
 	defer func() { err = errors.Join(err, stopProfile()) }()
 
 	r := &recorder{}
-	c.Started = r.started
+	c.Started, c.Canary = r.started, false
 	served := make(chan error, 1)
 	log := slog.New(slog.NewTextHandler(p.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	go func() { served <- app.Serve(ctx, c, log) }()

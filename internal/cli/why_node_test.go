@@ -40,7 +40,7 @@ func newWhyNode(t *testing.T) *whyNode {
 	require.NoError(t, err)
 	n := &whyNode{pool: pool, release: make(chan struct{}), config: config.Default()}
 	n.config.DatabaseURL, n.config.Listen, n.config.Name, n.config.Drain = url, freeAddress(t), "node-1", time.Second
-	n.config.Targets.Allow = "127.0.0.0/8"
+	n.config.Targets.Allow, n.config.Canary = "127.0.0.0/8", false
 	n.config.LookAhead = 2 * time.Second // so that occurrences stay unplanned when the node stops
 	n.API = &clitest.API{T: t, NewRoot: New, URL: "http://" + n.config.Listen, Key: key}
 	target := httptest.NewServer(http.HandlerFunc(n.answer))

@@ -40,7 +40,7 @@ type Config struct {
 	LookAhead       time.Duration `key:"look_ahead" default:"1m" min:"5s" max:"1h"`
 	SessionTTL      time.Duration `key:"session_ttl" default:"5s" min:"3s" max:"1m"`
 	WorkerTTL       time.Duration `key:"worker_ttl" default:"15s" min:"3s" max:"10m"`
-	Canary          bool          `key:"canary" default:"false" oneof:"true,false"`
+	Canary          bool          `key:"canary" default:"true" oneof:"true,false"`
 	Targets         Targets       `key:"targets"`
 	Secrets         Secrets       `key:"secrets"`
 	API             API           `key:"api"`

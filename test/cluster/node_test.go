@@ -54,7 +54,8 @@ func startNode(name, listen, url, log string, env ...string) (*node, error) {
 			"100000", "--api-key-burst", "100000", "--drain", drain.String(), "--targets-allow", "127.0.0.0/8",
 			"--worker-ttl", "3s"),
 	}
-	n.cmd.Env = append(append(os.Environ(), "BELFRY_DATABASE_URL="+url, "BELFRY_SLOTS=200"), env...)
+	n.cmd.Env = append(append(os.Environ(), "BELFRY_DATABASE_URL="+url, "BELFRY_SLOTS=200",
+		"BELFRY_CANARY=false"), env...) // the checker knows all jobs
 	n.cmd.Stdout, n.cmd.Stderr = file, file
 	n.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // no node outlives a killed test
 	if err := n.cmd.Start(); err != nil {
