@@ -301,6 +301,10 @@ measure-workers: ## 1,000 slots in 10 processes: throughput of a backlog of RUNS
 measure-trigger: ## how long after a trigger its run starts, TRIGGERS=200 times on three idle nodes: p99 within 50 ms
 	$(DISK) BELFRY_TRIGGER=strict $(call logged,./test/cluster,^TestMeasureTrigger$$,30m)
 
+measure-autoscale: JOBS = 20000
+measure-autoscale: ## lateness of JOBS=20000 runs due at once, with workers scaled by desired_slots and by depth, in turns
+	$(DISK) BELFRY_AUTOSCALE=$(JOBS) $(call logged,./test/cluster,^TestMeasureAutoscale$$,60m)
+
 measure-archive: ROWS = 20000000
 measure-archive: $(TOOLS)/duckdb/installed ## export a day of ROWS=20000000 runs to a directory, verify it with DuckDB, drop it: rows/s, bytes/row
 	$(DISK) ROWS=$(ROWS) BELFRY_TEST_DUCKDB=$(TOOLS)/duckdb/bin/python $(call logged,./internal/archiver,^TestManyRows$$,60m)

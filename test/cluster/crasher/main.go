@@ -45,7 +45,10 @@ func run() error {
 	w := worker.New(client, "work", worker.Slots(slots), worker.Name("crasher"), worker.Drain(5*time.Second))
 	w.Handle("work", work)
 	if os.Getenv("NOOP") != "" {
-		w.Handle("work", func(context.Context, *worker.Run) error { return nil })
+		w.Handle("work", func(ctx context.Context, _ *worker.Run) error {
+			linger(ctx)
+			return nil
+		})
 	}
 	return w.Run(ctx)
 }
@@ -65,10 +68,15 @@ func work(ctx context.Context, run *worker.Run) error {
 		return err
 	}
 	crash("effect")
-	if d, err := time.ParseDuration(os.Getenv("LINGER")); err == nil {
-		pause(context.WithoutCancel(ctx), d) // it ignores that its lease is lost
-	}
+	linger(context.WithoutCancel(ctx)) // it ignores that its lease is lost
 	return nil
+}
+
+// linger takes as long as the test says.
+func linger(ctx context.Context) {
+	if d, err := time.ParseDuration(os.Getenv("LINGER")); err == nil {
+		pause(ctx, d)
+	}
 }
 
 func pause(ctx context.Context, d time.Duration) {
