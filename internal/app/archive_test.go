@@ -15,11 +15,15 @@ func TestANodeArchives(t *testing.T) {
 	t.Parallel()
 	directory := t.TempDir()
 	b := start(t)
-	b.config.Archive = config.Archive{
+	c := b.config
+	c.Archive = config.Archive{
 		URL: "file://" + filepath.Join(directory, "archive"), Directory: filepath.Join(directory, "sorted"), Rate: 1000,
 	}
+	n := &node{
+		config: c, db: b.db, store: b.node.store, member: b.member, log: b.log, metrics: b.metrics, wakes: b.wakes,
+	}
 	var loops []string
-	for _, l := range b.background() {
+	for _, l := range n.background() {
 		loops = append(loops, l.Name)
 	}
 	require.Subset(t, loops, []string{"archive", "archive_sample"})
@@ -27,14 +31,14 @@ func TestANodeArchives(t *testing.T) {
 	_, err := b.pool.Exec(t.Context(), `CREATE TABLE run_history_20200229 PARTITION OF run_history
 		FOR VALUES FROM ('2020-02-29Z') TO ('2020-03-01Z')`)
 	require.NoError(t, err)
-	_, err = b.archiveSampleOnce(t.Context())
+	_, err = n.archiveSampleOnce(t.Context())
 	require.NoError(t, err)
 	require.Positive(t, *b.metrics.archive.last.Load())
-	e := newExport(b.config.Archive, b.db.Archive(), b.member.Session, b.log)
+	e := newExport(c.Archive, b.db.Archive(), b.member.Session, b.log)
 	require.Eventually(t, func() bool { // the first rounds may be before the session of the node
 		_, err := e.once(t.Context())
 		require.NoError(t, err)
-		_, err = b.archiveSampleOnce(t.Context())
+		_, err = n.archiveSampleOnce(t.Context())
 		require.NoError(t, err)
 		return *b.metrics.archive.last.Load() == 0
 	}, time.Minute, 10*time.Millisecond)
