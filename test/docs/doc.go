@@ -2,8 +2,8 @@
 // its language; a block that no checker knows fails the test.
 //
 //	sh        executed with bash against a real node; belfry is this program, make and go are checked only;
-//	          "sh install", "sh image", "sh release" and "sh compose-…" are executed by test/deploy, on a machine of their own;
-//	          of "sh kubernetes", only the syntax is checked
+//	          "sh install", "sh image", "sh release", "sh compose-…" and "sh kubernetes" are executed by test/deploy, on a
+//	          machine or a cluster of their own
 //	output    compared with what the sh block before it printed
 //	console   commands after "$ " are parsed; what follows is their output
 //	json      jobs, targets and schedules are sent to the API; responses are compared with its description

@@ -71,10 +71,6 @@ func (c *cluster) checkPage(t *testing.T, all []block) (kinds []string, err erro
 				kind, err = "sh, executed by test/deploy", checkSyntax(t, b)
 				break
 			}
-			if slices.Contains(b.info, "kubernetes") {
-				kind, err = "sh for a cluster (syntax)", checkSyntax(t, b)
-				break
-			}
 			kind = "sh, executed"
 			printed, err = c.runShell(t, b, files)
 		case "output":
