@@ -62,6 +62,7 @@ func writeFiles(t *testing.T, dir string, deployment object, settings string) ma
 		"config/belfry.yaml": strings.ReplaceAll(settings, "/etc/belfry/", dir+"/etc/belfry/"),
 		"database/url":       "postgres://belfry_server:c4nary@db.example.com/belfry?sslmode=verify-full",
 		"keyset/keyset":      "", "oidc/client-secret": "secret", "tracing/headers": "api-key=secret",
+		"archive-access-key/key": "access", "archive-secret-key/key": "secret",
 		"database-ca/ca.crt": "", "tls/tls.crt": "", "tls/tls.key": "",
 	}
 	keys, err := seal.New()
@@ -85,8 +86,9 @@ func writeFiles(t *testing.T, dir string, deployment object, settings string) ma
 }
 
 // own are the settings that the chart sets itself, or that come from secrets.
-var own = regexp.MustCompile(`^(database_url|secrets\.keyset|oidc\.client_secret|tracing\.headers)(_file)?$|` +
-	`^(listen|metrics_listen|tls_cert|tls_key|insecure_listen|name|drain|wait_for_schema)$|` +
+var own = regexp.MustCompile(`^(database_url|secrets\.keyset|oidc\.client_secret|` +
+	`tracing\.headers|archive\.(access|secret)_key)(_file)?$|` +
+	`^(listen|metrics_listen|tls_cert|tls_key|insecure_listen|name|drain|wait_for_schema|archive\.directory)$|` +
 	`^command\.`) // a sandbox needs what the level restricted forbids
 
 var (

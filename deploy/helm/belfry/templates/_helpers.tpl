@@ -101,6 +101,10 @@ priorityClassName: {{ . }}
 {{- with $s.tracingHeaders }}{{ if .name }}
 - {volume: tracing, secret: {{ .name | quote }}, key: {{ .key | quote }}, file: headers, variable: BELFRY_TRACING_HEADERS_FILE}
 {{- end }}{{ end }}
+{{- with $s.archive }}{{ if .name }}
+- {volume: archive-access-key, secret: {{ .name | quote }}, key: {{ .accessKey | quote }}, file: key, variable: BELFRY_ARCHIVE_ACCESS_KEY_FILE}
+- {volume: archive-secret-key, secret: {{ .name | quote }}, key: {{ .secretKey | quote }}, file: key, variable: BELFRY_ARCHIVE_SECRET_KEY_FILE}
+{{- end }}{{ end }}
 {{- with $s.databaseCA }}{{ if .name }}
 - {volume: database-ca, secret: {{ .name | quote }}, key: {{ .key | quote }}, file: ca.crt}
 {{- end }}{{ end }}
@@ -145,6 +149,8 @@ priorityClassName: {{ . }}
 {{- define "belfry.settings" -}}
 {{- $own := dict "listen" ":8420" "metrics_listen" ":8421" "drain" (printf "%ds" (int .Values.drainSeconds)) -}}
 {{- if .Values.migration.enabled }}{{ $_ := set $own "wait_for_schema" .Values.migration.waitForSchema }}{{ end -}}
+{{- /* The root file system is read-only. */ -}}
+{{- if dig "archive" "url" "" .Values.config }}{{ $_ := set $own "archive" (dict "directory" "/var/lib/belfry/archive") }}{{ end -}}
 {{- if .Values.secrets.tls.name -}}
 {{- $_ := set $own "tls_cert" "/etc/belfry/tls/tls.crt" -}}
 {{- $_ := set $own "tls_key" "/etc/belfry/tls/tls.key" -}}
