@@ -54,7 +54,7 @@ func TestManyRows(t *testing.T) {
 // duckSums has DuckDB count the rows of each day and namespace, and hash their keys.
 const duckSums = `
 import duckdb, json, sys
-duckdb.sql("SET memory_limit = '2GB'")
+duckdb.sql("SET memory_limit = '2GB'; SET enable_progress_bar = false")
 print(json.dumps(duckdb.sql(f"""
     SELECT day::text, namespace::text, count(*)::text, sum(('0x' || left(md5(concat_ws('|',
         job_id, epoch_us(due_at), seq, epoch_us(ended_at))), 15))::BIGINT)::text
