@@ -26,7 +26,7 @@ func (e *Engine) reportSucceeded(done []job.Completion, ends []job.End) {
 }
 
 // reportEnds reports the ends of completions, except those that the transaction of found reported, for their spans.
-// It may name fenced ones: who reads their runs does not find these attempts in history.
+// It may name fenced ones: a reader does not find these attempts in history.
 func (e *Engine) reportEnds(done []job.Completion, found []foundAttempt) {
 	if !e.db.WantsEnds() {
 		return
@@ -71,6 +71,9 @@ func (e *Engine) CompleteSucceeded(ctx context.Context, done []job.Completion) (
 	// The rest is fenced, or another transaction changed its row meanwhile. decide locks in one statement and writes in
 	// the next; what ended above is fenced there.
 	d, err := e.decide(ctx, done)
+	if err != nil {
+		return 0, err // the caller retries, and then they are reported
+	}
 	e.reportEnds(done, d.found)
-	return d.fenced - ended, err
+	return d.fenced - ended, nil
 }

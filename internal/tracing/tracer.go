@@ -20,7 +20,7 @@ import (
 const (
 	maxEnds    = 10_000 // runs that wait until they are read
 	readBatch  = 500    // runs in one statement
-	readTries  = 10     // of a batch, which is then dropped: one that cannot be read must not hold up the others
+	readTries  = 10     // of a batch, which is then dropped: one that cannot be read must not block the others
 	readPause  = 100 * time.Millisecond
 	readLimit  = 15 * time.Second
 	flushLimit = 3 * time.Second
@@ -58,7 +58,7 @@ type Tracer struct {
 	dropped, exported atomic.Int64
 
 	reading   []job.End       // taken from ends, until they are read
-	reads     int             // tries of reading
+	reads     int             // failed reads of them
 	exporting []*tracepb.Span // taken from spans, until they are exported
 	tries     int             // of exporting
 }
