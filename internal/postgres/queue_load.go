@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -54,8 +55,8 @@ func (v *Views) QueueLoad(ctx context.Context, namespace uuid.UUID, queue int32)
 			return tx.SendBatch(ctx, &batch).Close()
 		})
 		if !gaveUp(ctx, err) {
-			break
+			return l, err
 		}
 	}
-	return l, err
+	return l, fmt.Errorf("%w: %w", job.ErrSlowList, err)
 }

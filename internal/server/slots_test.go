@@ -33,6 +33,13 @@ func TestDesiredSlots(t *testing.T) {
 	n.counts("work", map[string]any{"attempt_seconds": 10., "desired_slots": 2.})
 	require.EqualValues(t, 6, n.get("/queues/work?include=counts&drain=10s")["counts"].(map[string]any)["desired_slots"])
 	require.NotContains(t, n.get("/queues?include=counts")["items"].([]any)[0].(map[string]any)["counts"], "desired_slots")
+	a := n.call("POST", "/jobs", `{"name":"web","queue":"work","schedule":{"cron":"0 0 1 1 *"},"overlap":"allow",
+		"target":{"kind":"http","config":{"url":"`+n.sink+`"}}}`)
+	require.Equal(t, 201, a.status, "%s", a.body)
+	for range 3 {
+		n.trigger(a.json(t)["id"].(string))
+	}
+	n.counts("work", map[string]any{"due": 9., "desired_slots": 2.}) // workers do not run those
 	for _, drain := range []string{"0s", "2h", "soon"} {
 		require.Equal(t, 422, n.call("GET", "/queues/work?include=counts&drain="+drain, "").status, drain)
 	}

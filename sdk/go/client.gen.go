@@ -3347,10 +3347,10 @@ type Queue struct {
 
 // QueueCounts defines model for QueueCounts.
 type QueueCounts struct {
-	// AttemptSeconds How long an attempt takes on average, of the last minutes in which some ended. 1 if none ended within a day. Only of a single queue.
+	// AttemptSeconds How long an attempt of the queue takes on average, of the last minutes in which some ended. 1 if none ended within a day. Only of a single queue.
 	AttemptSeconds float64 `json:"attempt_seconds,omitempty,omitzero"`
 
-	// DesiredSlots How many slots its workers need together, so that all runs that are running, due, or due within a minute are done within the time drain. Never fewer than are running. Only of a single queue.
+	// DesiredSlots How many slots its workers need together, so that all of their runs that are running, due, or due within a minute are done within the time drain. Never fewer than are running. Only of a single queue. Absent if counting took too long.
 	DesiredSlots int64 `json:"desired_slots,omitempty,omitzero"`
 
 	// Due Runs that may start and have not.

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/belfry-dev/belfry/internal/job"
@@ -42,9 +43,10 @@ type QueueSlots struct {
 // Descriptions implements rest.Described.
 func (QueueSlots) Descriptions() map[string]string {
 	return map[string]string{
-		"desired_slots": "How many slots its workers need together, so that all runs that are running, due, or due within a " +
-			"minute are done within the time drain. Never fewer than are running. Only of a single queue.",
-		"attempt_seconds": "How long an attempt takes on average, of the last minutes in which some ended. " +
+		"desired_slots": "How many slots its workers need together, so that all of their runs that are running, due, or due " +
+			"within a minute are done within the time drain. Never fewer than are running. Only of a single queue. " +
+			"Absent if counting took too long.",
+		"attempt_seconds": "How long an attempt of the queue takes on average, of the last minutes in which some ended. " +
 			"1 if none ended within a day. Only of a single queue.",
 	}
 }
@@ -62,12 +64,15 @@ func (in *DrainInput) drain() (time.Duration, error) {
 	return drain, err
 }
 
-// addSlots adds how many slots a queue needs. If not all live runs of the cluster were counted, those of its workers are
-// counted for this queue alone.
+// addSlots adds how many slots the workers of a queue need, unless that takes too long to find out. If not all live runs
+// of the cluster were counted, its counts are at least those of its workers.
 func (h *handlers) addSlots(ctx context.Context, c *QueueCounts, q *job.Queue, drain time.Duration) error {
 	load, err := h.loads.Get(ctx, q.ID, func(ctx context.Context) (job.QueueLoad, error) {
 		return h.Cluster.QueueLoad(ctx, rest.Principal(ctx).Namespace, q.ID)
 	})
+	if errors.Is(err, job.ErrSlowList) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -77,7 +82,6 @@ func (h *handlers) addSlots(ctx context.Context, c *QueueCounts, q *job.Queue, d
 			c.OldestDueAt = oldest
 		}
 	}
-	load.Running, load.Due, load.Planned = c.Running, c.Due, c.Planned
 	slots, took := job.DesiredSlots(q, &load, drain), load.MeanTook().Seconds()
 	c.Desired, c.Took = &slots, &took
 	return nil
