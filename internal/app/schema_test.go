@@ -43,13 +43,13 @@ func TestWaitForSchema(t *testing.T) {
 func TestWaitForSchemaEnds(t *testing.T) {
 	t.Parallel()
 	c := testConfig(pgtest.EmptyURL(t))
-	c.WaitForSchema = 300 * time.Millisecond
+	c.WaitForSchema = 5 * time.Second // the first check may take long
 	s := serveNode(t, c)
 	select {
 	case err := <-s.ended:
 		require.ErrorContains(t, err, "run: belfry migrate")
 		require.NotNil(t, s.log.find(t, "schema check failed"), "it has waited")
 	case <-time.After(time.Minute):
-		t.Fatalf("it waits for ever:\n%s", s.log)
+		t.Fatalf("it waits forever:\n%s", s.log)
 	}
 }

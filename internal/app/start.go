@@ -49,7 +49,7 @@ func awaitDatabase(ctx context.Context, c Config, h *health, log *slog.Logger) (
 	return schema, err
 }
 
-// awaitSchema waits until belfry migrate has run. If the database goes away meanwhile, it waits for that without a limit,
+// awaitSchema waits until belfry migrate has run. If the database becomes unreachable meanwhile, it waits without a limit,
 // as awaitDatabase does.
 func awaitSchema(ctx context.Context, c Config, h *health, log *slog.Logger) (schema int64, err error) {
 	h.wait(forSchema)

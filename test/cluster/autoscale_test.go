@@ -72,9 +72,9 @@ func scaled(t *testing.T, jobs int, s scaler) (late figures, ready int) {
 	p.scale(1)
 	create := func(name string, at time.Time, n int) {
 		var all sync.WaitGroup
-		for lane := range 8 {
+		for first := range 8 {
 			all.Go(func() {
-				for i := lane; i < n; i += 8 {
+				for i := first; i < n; i += 8 {
 					_, err := c.store.CreateJob(t.Context(), job.CreateParams{
 						Namespace: access.DefaultNamespace, Actor: "test", Definition: job.Definition{
 							Name: fmt.Sprintf("%s-%d", name, i), Queue: "work",
