@@ -64,21 +64,18 @@ var (
 	}
 	outcomes = map[job.OutcomeKind]string{
 		job.Succeeded: "succeeded", job.Failed: "failed", job.Accepted: "accepted", job.Lost: "lost",
-		job.Cancelled: "cancelled",
+		job.Cancelled: "cancelled", job.Deferred: "deferred", job.Snoozed: "snoozed",
 	}
 )
 
 // NewRun returns the row of an entry. Labels are those of the version of its job. It fails for an entry that is not of
-// history, because a row that cannot be read again must not be written.
+// history, because a row that cannot be read again must not be written. An origin or an outcome of a later version is
+// written as its number: one row must not keep its day out of the archive.
 func NewRun(e job.Entry, labels map[string]string) (Run, error) {
 	switch e.Status {
 	case job.StatusSucceeded, job.StatusFailed, job.StatusCancelled, job.StatusSkipped:
 	default:
 		return Run{}, fmt.Errorf("archive %s: %q is not the state of an ended run", job.FormatRunID(e.Key), e.Status)
-	}
-	origin, ok := origins[e.Origin]
-	if !ok {
-		return Run{}, fmt.Errorf("archive %s: unknown origin %d", job.FormatRunID(e.Key), e.Origin)
 	}
 	for _, t := range []time.Time{e.DueAt, e.RunAt, e.StartedAt, e.EndedAt, e.DueTo} {
 		if !time.UnixMicro(t.UnixMicro()).Equal(t) {
@@ -89,7 +86,7 @@ func NewRun(e job.Entry, labels map[string]string) (Run, error) {
 		Job: e.Job, DueAt: e.DueAt.UnixMicro(), Seq: int32(e.Seq), EndedAt: e.EndedAt.UnixMicro(),
 		RunAt: e.RunAt.UnixMicro(), StartedAt: micros(e.StartedAt), DueTo: micros(e.DueTo), Count: e.Count,
 		Partition: int32(e.Partition), Version: e.Version, Attempt: int32(e.Attempt), Code: int32(e.Code),
-		Status: string(e.Status), Origin: origin, JobName: e.JobName, Queue: e.Queue, Session: e.Session,
+		Status: string(e.Status), Origin: nameOf(origins, e.Origin), JobName: e.JobName, Queue: e.Queue, Session: e.Session,
 		Reason: string(e.Reason), Message: e.Message, Result: e.Result, IdempotencyKey: e.OwnKey,
 		Trace: e.Trace,
 	}
@@ -101,13 +98,10 @@ func NewRun(e job.Entry, labels map[string]string) (Run, error) {
 		r.Labels = string(text)
 	}
 	for _, a := range e.Attempts {
-		outcome, ok := outcomes[a.Outcome]
-		if !ok {
-			return Run{}, fmt.Errorf("archive %s: unknown outcome %d", job.FormatRunID(e.Key), a.Outcome)
-		}
 		r.Attempts = append(r.Attempts, Attempt{
-			Number: int32(a.Number), StartedAt: micros(a.StartedAt), EndedAt: micros(a.EndedAt), Outcome: outcome,
-			Code: int32(a.Code), Message: a.Message, Session: a.Session, Node: a.Node, Worker: a.Worker,
+			Number: int32(a.Number), StartedAt: micros(a.StartedAt), EndedAt: micros(a.EndedAt),
+			Outcome: nameOf(outcomes, a.Outcome), Code: int32(a.Code), Message: a.Message, Session: a.Session,
+			Node: a.Node, Worker: a.Worker,
 		})
 	}
 	return r, nil
@@ -235,11 +229,21 @@ func fromMicros(n *int64) time.Time {
 	return time.UnixMicro(*n).UTC()
 }
 
-func keyOf[K comparable](names map[K]string, name string) (key K, ok bool) {
+// nameOf returns the name of a stored number, or the number if it has no name.
+func nameOf[K ~int16](names map[K]string, key K) string {
+	if name, ok := names[key]; ok {
+		return name
+	}
+	return strconv.Itoa(int(key))
+}
+
+// keyOf is the inverse of nameOf.
+func keyOf[K ~int16](names map[K]string, name string) (key K, ok bool) {
 	for k, n := range names {
 		if n == name {
 			return k, true
 		}
 	}
-	return key, false
+	n, err := strconv.ParseInt(name, 10, 16)
+	return K(n), err == nil
 }
