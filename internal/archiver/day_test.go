@@ -1,12 +1,17 @@
 package archiver_test
 
 import (
+	"errors"
+	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/archive"
+	"github.com/belfry-dev/belfry/internal/postgres"
 )
 
 // TestAttemptsOfAllOutcomes: a run that a worker snoozed is archived like any other, and so is an attempt whose outcome
@@ -34,4 +39,50 @@ func TestAttemptsOfAllOutcomes(t *testing.T) {
 		found++
 	}
 	require.Equal(t, 5, found)
+}
+
+// TestDaysAreFoundByAnyPlan: names of tables that are no days of history are not read as days, in whatever order the
+// planner checks conditions. Nor is a DEFAULT partition.
+func TestDaysAreFoundByAnyPlan(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	const days = 50
+	for n := 1; n < days; n++ {
+		from := day.Start().AddDate(0, 0, n)
+		b.exec(fmt.Sprintf(`CREATE TABLE %s PARTITION OF run_history FOR VALUES FROM ('%s') TO ('%s')`,
+			from.Format("run_history_20060102"), from.Format(time.RFC3339), from.AddDate(0, 0, 1).Format(time.RFC3339)))
+	}
+	b.exec(`CREATE TABLE run_history_rest PARTITION OF run_history DEFAULT`)
+	b.exec(`CREATE TABLE run_output_rest PARTITION OF run_output DEFAULT`)
+	b.exec(`CREATE TABLE run_history_20209999 ()`)
+	b.exec(`UPDATE archive_setting SET required = true`)
+	conn, err := b.pool.Acquire(t.Context())
+	require.NoError(t, err)
+	defer conn.Release()
+	each := func(sql string) (out []string) {
+		t.Helper()
+		for { // each in a transaction of its own
+			var name string
+			err := conn.QueryRow(t.Context(), sql).Scan(&name)
+			if errors.Is(err, pgx.ErrNoRows) {
+				return out
+			}
+			if postgres.Code(err) == "55P03" {
+				continue // autovacuum holds a lock
+			}
+			require.NoError(t, err)
+			out = append(out, name)
+		}
+	}
+	_, err = conn.Exec(t.Context(), `SET enable_nestloop = off; SET enable_mergejoin = off`)
+	require.NoError(t, err)
+	closed := each(`SELECT belfry_close_history()::text`)
+	require.Len(t, closed, days)
+	require.Equal(t, []string{"2020-02-29", "2020-03-01"}, closed[:2])
+	require.Equal(t, []string{"run_output_20200229"}, each(`SELECT belfry_drop_history('1 day')`), "no day is archived")
+	b.exec(`UPDATE archive_day SET archived_at = now() WHERE day <> '2020-03-01'`)
+	dropped := each(`SELECT belfry_drop_history('1 day')`)
+	require.Len(t, dropped, days-1)
+	require.Equal(t, []string{"run_history_20200229", "run_history_20200302"}, dropped[:2])
+	require.EqualValues(t, days-1, one[int](b, `SELECT count(*) FROM archive_day WHERE dropped_at IS NOT NULL`))
 }

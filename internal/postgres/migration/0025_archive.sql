@@ -40,7 +40,7 @@ COMMENT ON COLUMN archive_day.skip_keys IS 'Sum of the hashes of their keys.';
 COMMENT ON COLUMN archive_day.files IS 'How many objects the archived day has, without its manifest.';
 COMMENT ON COLUMN archive_day.bytes IS 'The size of those objects.';
 COMMENT ON COLUMN archive_day.manifest IS 'The name of the object that describes the day.';
-COMMENT ON INDEX archive_day_pkey IS 'Archive: the oldest day to export. Prune: whether a day may be dropped.';
+COMMENT ON INDEX archive_day_pkey IS 'Archive: notes about a day, and marks by late rows.';
 
 CREATE TABLE archive_setting (
     only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
@@ -100,15 +100,17 @@ BEGIN
     IF NOT pg_try_advisory_xact_lock(hashtext('belfry history')) THEN
         RETURN; -- another node is doing it
     END IF;
-    SELECT c.relname, to_date(right(c.relname, 8), 'YYYYMMDD') INTO name, next
+    -- Names are compared and not read as dates: the planner may check this for tables that are no days.
+    SELECT c.relname INTO name
     FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-    WHERE i.inhparent = 'run_history'::regclass
-      AND to_date(right(c.relname, 8), 'YYYYMMDD') + interval '1 day 1 hour' <= now() AT TIME ZONE 'UTC'
-      AND NOT EXISTS (SELECT FROM archive_day WHERE day = to_date(right(c.relname, 8), 'YYYYMMDD'))
-    ORDER BY 2 LIMIT 1;
+    WHERE i.inhparent = 'run_history'::regclass AND c.relname ~ '^run_history_[0-9]{8}$'
+      AND c.relname <= 'run_history_' || to_char((now() - interval '25 hours') AT TIME ZONE 'UTC', 'YYYYMMDD')
+      AND NOT EXISTS (SELECT FROM archive_day WHERE c.relname = to_char(day, '"run_history_"YYYYMMDD'))
+    ORDER BY 1 LIMIT 1;
     IF NOT FOUND THEN
         RETURN;
     END IF;
+    next := to_date(right(name, 8), 'YYYYMMDD');
     PERFORM set_config('lock_timeout', '100ms', true);
     -- Both wait for the transactions that have written rows and have not committed. Later ones see the day's row.
     EXECUTE format('LOCK TABLE %I IN SHARE ROW EXCLUSIVE MODE', name);
@@ -134,14 +136,16 @@ BEGIN
     IF NOT pg_try_advisory_xact_lock(hashtext('belfry history')) THEN
         RETURN; -- another node is doing it
     END IF;
-    SELECT c.relname, now() AT TIME ZONE 'UTC' - keep - (to_date(right(c.relname, 8), 'YYYYMMDD') + 1)
-    INTO name, overdue
+    SELECT c.relname INTO name
     FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-    WHERE i.inhparent IN ('run_history'::regclass, 'run_output'::regclass) AND belfry_may_drop(c.relname)
-    ORDER BY 2 DESC, 1 LIMIT 1;
-    IF NOT FOUND OR overdue < interval '0' THEN
+    WHERE i.inhparent IN ('run_history'::regclass, 'run_output'::regclass)
+      AND c.relname ~ '^run_(history|output)_[0-9]{8}$'
+      AND right(c.relname, 8) < to_char(now() AT TIME ZONE 'UTC' - keep, 'YYYYMMDD') AND belfry_may_drop(c.relname)
+    ORDER BY right(c.relname, 8), 1 LIMIT 1;
+    IF NOT FOUND THEN
         RETURN;
     END IF;
+    overdue := now() AT TIME ZONE 'UTC' - keep - (to_date(right(name, 8), 'YYYYMMDD') + 1);
     -- DROP waits until no transaction uses the parent, and all later ones queue behind it. Where commits are slow, the
     -- first limit may be too short for ever, so a day that is still there after a day gets a longer one.
     PERFORM set_config('lock_timeout', CASE WHEN overdue < interval '1 day' THEN '100ms' ELSE '500ms' END, true);
@@ -164,7 +168,7 @@ LANGUAGE plpgsql VOLATILE SET search_path FROM CURRENT AS $$
 BEGIN -- volatile: it sees what was committed while the caller waited for a lock
     RETURN name NOT LIKE 'run_history_%'
         OR NOT (SELECT required FROM archive_setting)
-        OR EXISTS (SELECT FROM archive_day WHERE day = to_date(right(name, 8), 'YYYYMMDD')
+        OR EXISTS (SELECT FROM archive_day WHERE name = to_char(day, '"run_history_"YYYYMMDD')
                    AND archived_at IS NOT NULL AND NOT changed);
 END $$;
 -- +goose StatementEnd
