@@ -24,6 +24,7 @@ type Task struct {
 type Result struct {
 	Manifest Manifest
 	Again    bool // an object exists with another content: export the day as its next generation
+	Failed   bool // the export failed: any session may take the day, this one too
 }
 
 // DayState is what the database knows about a day.

@@ -21,7 +21,8 @@ import (
 type Days interface {
 	// CloseDays closes the days that are over and quiet, and returns how many there were.
 	CloseDays(ctx context.Context) (int, error)
-	// TakeDay makes a session the owner of the oldest closed day that has no live owner, or returns job.ErrNotFound.
+	// TakeDay makes a session the owner of a closed day that has no live owner, or returns job.ErrNotFound. It prefers days
+	// that were not tried, and then those that were not tried for longest.
 	TakeDay(ctx context.Context, session uuid.UUID) (archive.Task, error)
 	// ReadRuns reads the rows of the day from a page of its table on, and returns the page to continue from, or -1.
 	ReadRuns(ctx context.Context, d archive.Day, page int64) (rows []archive.Placed[archive.Run], next int64, err error)
@@ -76,8 +77,21 @@ func (a *Archiver) Once(ctx context.Context) (time.Duration, error) {
 	return nextPause, a.archive(ctx, t)
 }
 
-// archive exports a day, and notes its outcome. A round that ends with an error is repeated.
+// archive exports a day, and releases it if that fails, so that other days come before it is retried.
 func (a *Archiver) archive(ctx context.Context, t archive.Task) error {
+	err := a.exportDay(ctx, t)
+	if err == nil || ctx.Err() != nil || errors.Is(err, job.ErrConflict) {
+		return err // on shutdown, the end of the session releases it
+	}
+	released := a.Days.FinishDay(ctx, t, archive.Result{Failed: true})
+	if errors.Is(released, job.ErrConflict) {
+		return err // it has another owner, or it was noted and only the reply was lost
+	}
+	return errors.Join(err, released)
+}
+
+// exportDay exports a day, and notes its outcome.
+func (a *Archiver) exportDay(ctx context.Context, t archive.Task) error {
 	e := export{Archiver: a, task: t, archive: archive.New(a.Store)}
 	m, err := e.run(ctx)
 	r := archive.Result{Manifest: m}

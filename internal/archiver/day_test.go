@@ -1,8 +1,11 @@
 package archiver_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
+	"strings"
 	"testing"
 	"time"
 
@@ -85,4 +88,96 @@ func TestDaysAreFoundByAnyPlan(t *testing.T) {
 	require.Len(t, dropped, days-1)
 	require.Equal(t, []string{"run_history_20200229", "run_history_20200302"}, dropped[:2])
 	require.EqualValues(t, days-1, one[int](b, `SELECT count(*) FROM archive_day WHERE dropped_at IS NOT NULL`))
+}
+
+// broken is a store that cannot keep the objects of a day.
+type broken struct {
+	archive.Store
+	day string
+}
+
+var errBroken = errors.New("the bucket refuses it")
+
+func (s broken) Put(ctx context.Context, name string, body io.ReadSeeker, size int64) error {
+	if strings.Contains(name, s.day) {
+		return errBroken
+	}
+	return s.Store.Put(ctx, name, body, size)
+}
+
+// TestADayThatFailsDoesNotBlockOthers: it is released, and comes after the days that were not tried for longer.
+func TestADayThatFailsDoesNotBlockOthers(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.fill(10)
+	for _, next := range []string{"2020-03-01", "2020-03-02"} {
+		b.exec(fmt.Sprintf(`CREATE TABLE run_history_%s PARTITION OF run_history
+			FOR VALUES FROM ('%sZ') TO (timestamptz '%sZ' + interval '1 day')`, strings.ReplaceAll(next, "-", ""), next, next))
+	}
+	a, _ := b.node()
+	a.Store = broken{b.store, day.String()}
+	const behind = `SELECT count(*) FROM archive_day WHERE archived_at IS NULL`
+	_, err := a.Once(t.Context())
+	require.ErrorIs(t, err, errBroken)
+	require.True(t, one[bool](b, `SELECT owner IS NULL FROM archive_day WHERE day = $1`, day.Start()), "it is released")
+	for left := 2; left > 0; left-- {
+		_, err := a.Once(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, left, one[int](b, behind))
+	}
+	_, err = a.Once(t.Context())
+	require.ErrorIs(t, err, errBroken, "it is tried again")
+	b.exec(`UPDATE archive_day SET changed = true WHERE day = '2020-03-02'`)
+	other, _ := b.node()
+	_, err = other.Once(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 1, one[int](b, behind+` OR changed`), "a day that did not fail comes first")
+	_, err = other.Once(t.Context())
+	require.NoError(t, err, "another node archives it")
+	b.manifest()
+}
+
+// TestADayWhoseNodeDiesDoesNotBlockOthers: the day may be what kills the nodes, for example by its size.
+func TestADayWhoseNodeDiesDoesNotBlockOthers(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.exec(`CREATE TABLE run_history_20200301 PARTITION OF run_history FOR VALUES FROM ('2020-03-01Z') TO ('2020-03-02Z')`)
+	_, dead := b.node()
+	_, err := b.db.Archive().CloseDays(t.Context())
+	require.NoError(t, err)
+	task, err := b.db.Archive().TakeDay(t.Context(), dead)
+	require.NoError(t, err)
+	require.Equal(t, day, task.Day)
+	b.exec(`DELETE FROM session WHERE id = $1`, dead)
+	_, next := b.node()
+	for _, want := range []string{"2020-03-01", "2020-02-29"} {
+		task, err := b.db.Archive().TakeDay(t.Context(), next)
+		require.NoError(t, err)
+		require.Equal(t, want, task.Day.String())
+	}
+}
+
+// TestADayThatIsGone: a day whose table was dropped by hand, or detached, counts as dropped.
+func TestADayThatIsGone(t *testing.T) {
+	t.Parallel()
+	for name, gone := range map[string]string{
+		"dropped":  `DROP TABLE run_history_20200229`,
+		"detached": `ALTER TABLE run_history DETACH PARTITION run_history_20200229`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.fill(10)
+			a, _ := b.node()
+			_, err := b.db.Archive().CloseDays(t.Context())
+			require.NoError(t, err)
+			b.exec(gone)
+			_, err = a.Once(t.Context())
+			require.NoError(t, err)
+			days, err := b.db.Archive().ArchiveDays(t.Context(), day, day, 10)
+			require.NoError(t, err)
+			require.Len(t, days, 1)
+			require.Equal(t, "dropped", days[0].State)
+		})
+	}
 }

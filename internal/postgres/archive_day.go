@@ -43,22 +43,33 @@ func (a *Archive) CloseDays(ctx context.Context) (n int, err error) {
 	}
 }
 
+// A day that was dropped or detached by hand has no rows to export.
+const noteGoneDays = `
+UPDATE archive_day d SET dropped_at = now(), owner = NULL
+WHERE dropped_at IS NULL AND NOT EXISTS (
+    SELECT FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+    WHERE i.inhparent = 'run_history'::regclass AND c.relname = to_char(d.day, '"run_history_"YYYYMMDD'))`
+
 // A day that changed is exported again as its next generation. The mark is removed before its rows are read, so a row
-// that comes later sets it again.
+// that comes later sets it again. A day that always fails does not block others, because those come first.
 const takeDay = `
 UPDATE archive_day SET owner = $1, epoch = epoch + 1, generation = generation + CASE WHEN changed THEN 1 ELSE 0 END,
-    changed = false, archived_at = NULL
+    changed = false, archived_at = NULL, tried_at = now()
 WHERE day = (
     SELECT day FROM archive_day d
     WHERE (archived_at IS NULL OR changed) AND dropped_at IS NULL AND belfry_clock_trusted()
       AND (owner IS NULL OR owner = $1 OR NOT EXISTS (SELECT FROM session WHERE id = d.owner AND expires_at > now()))
       AND EXISTS (SELECT FROM session WHERE id = $1 AND expires_at > now())
-    ORDER BY day LIMIT 1 FOR UPDATE SKIP LOCKED)
+    ORDER BY tried_at NULLS FIRST, day LIMIT 1 FOR UPDATE SKIP LOCKED)
 RETURNING day, generation, epoch`
 
-// TakeDay makes a session the owner of the oldest day to export, or returns ErrNotFound.
+// TakeDay makes a session the owner of a day to export, or returns ErrNotFound. The oldest day comes first, except for
+// those that were tried.
 func (a *Archive) TakeDay(ctx context.Context, session uuid.UUID) (archive.Task, error) {
 	t := archive.Task{Session: session}
+	if _, err := a.db.Exec(ctx, noteGoneDays); err != nil {
+		return t, fmt.Errorf("note days of history that are gone: %w", err)
+	}
 	var day time.Time
 	err := a.db.QueryRow(ctx, takeDay, session).Scan(&day, &t.Generation, &t.Epoch)
 	if noRows(err) {
@@ -73,16 +84,21 @@ func (a *Archive) TakeDay(ctx context.Context, session uuid.UUID) (archive.Task,
 
 // FinishDay notes the outcome of a day, if it still belongs to the session. It returns ErrConflict otherwise.
 func (a *Archive) FinishDay(ctx context.Context, t archive.Task, r archive.Result) error {
+	const release = `
+UPDATE archive_day SET owner = NULL WHERE day = $1 AND owner = $2 AND epoch = $3 AND generation = $4`
 	const again = `
 UPDATE archive_day SET generation = generation + 1, owner = NULL
 WHERE day = $1 AND owner = $2 AND epoch = $3 AND generation = $4`
 	const done = `
-UPDATE archive_day SET archived_at = now(), owner = NULL, runs = $5, run_keys = $6::numeric, skips = $7,
+UPDATE archive_day SET archived_at = now(), owner = NULL, tried_at = NULL, runs = $5, run_keys = $6::numeric, skips = $7,
     skip_keys = $8::numeric, files = $9, bytes = $10, manifest = $11
 WHERE day = $1 AND owner = $2 AND epoch = $3 AND generation = $4 AND belfry_clock_trusted()`
 	args := []any{t.Day.Start(), t.Session, t.Epoch, t.Generation}
 	sql := again
-	if !r.Again {
+	switch {
+	case r.Failed:
+		sql = release
+	case !r.Again:
 		m := &r.Manifest
 		runs, skips := m.Sum(archive.Runs), m.Sum(archive.Skips)
 		var bytes int64

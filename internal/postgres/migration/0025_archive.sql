@@ -9,6 +9,7 @@ CREATE TABLE archive_day (
     generation  integer     NOT NULL DEFAULT 1,
     epoch       bigint      NOT NULL DEFAULT 0,
     owner       uuid,
+    tried_at    timestamptz,
     changed     boolean     NOT NULL DEFAULT false,
     closed_at   timestamptz NOT NULL,
     archived_at timestamptz,
@@ -29,10 +30,13 @@ COMMENT ON COLUMN archive_day.generation IS
     'Counts the exports with different content. The archive never overwrites an object, so each has its own names.';
 COMMENT ON COLUMN archive_day.epoch IS 'Counts the owners. A write of an earlier owner finds another epoch.';
 COMMENT ON COLUMN archive_day.owner IS 'The session that exports the day. NULL: none.';
+COMMENT ON COLUMN archive_day.tried_at IS
+    'When a session took the day last. NULL: it was not taken since it was closed or archived. A day that fails, or that '
+    'kills its node, so comes after those that were not tried for longer.';
 COMMENT ON COLUMN archive_day.changed IS
     'Whether rows of the day came after it was closed or taken: it has to be exported again, and is not dropped.';
 COMMENT ON COLUMN archive_day.archived_at IS 'When the archived day was verified. NULL: it is not archived yet.';
-COMMENT ON COLUMN archive_day.dropped_at IS 'When the day was dropped from run_history.';
+COMMENT ON COLUMN archive_day.dropped_at IS 'When the day was dropped from run_history, or found missing there.';
 COMMENT ON COLUMN archive_day.runs IS 'How many rows of run_history the archive has.';
 COMMENT ON COLUMN archive_day.run_keys IS 'Sum of the hashes of their keys, see archive.Sum.';
 COMMENT ON COLUMN archive_day.skips IS 'How many rows of cursor_skip the archive has.';
