@@ -114,7 +114,7 @@ func (f *field) accepted() string {
 		"headers":      "entries like api-key=SECRET with commas between them",
 		"pairs":        "entries like deployment.environment.name=production with commas between them",
 		"template":     "a URL with {trace_id} in it, like https://traces.example.com/trace/{trace_id}",
-		"archive":      "a URL like https://s3.example.com/bucket/prefix or file:///var/lib/belfry/archive",
+		"archive":      "a URL like https://s3.example.com/bucket/prefix or file:///mnt/archive",
 		"line":         "up to 200 characters on one line",
 	}[f.form]
 }

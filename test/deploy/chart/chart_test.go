@@ -115,6 +115,10 @@ func TestRequired(t *testing.T) {
 		"secrets.database.name=": "secrets.database.name is required",
 		"secrets.owner.name=":    "secrets.owner.name is required",
 		"insecureListen=false":   "set secrets.tls.name, or insecureListen: true",
+		// A directory of a pod is gone with it, and the days that were dropped from the database are too.
+		"config.archive.url=file:///var/lib/belfry/archive": "config.archive.url must be a bucket",
+		"config.archive.url=file:///srv/archive":            "config.archive.url must be a bucket",
+		"config.archive.url=s3://bucket":                    "config.archive.url must be a bucket",
 	} {
 		output, err := run(t, helm, "template", "belfry", directory, "--values", minimal, "--set", set)
 		require.Error(t, err, set)

@@ -149,8 +149,13 @@ priorityClassName: {{ . }}
 {{- define "belfry.settings" -}}
 {{- $own := dict "listen" ":8420" "metrics_listen" ":8421" "drain" (printf "%ds" (int .Values.drainSeconds)) -}}
 {{- if .Values.migration.enabled }}{{ $_ := set $own "wait_for_schema" .Values.migration.waitForSchema }}{{ end -}}
+{{- /* A directory would be one of the pod: history that was archived to it and dropped would be gone with the pod. */ -}}
+{{- $archive := dig "archive" "url" "" .Values.config -}}
+{{- if and $archive (not (regexMatch "^https?://" $archive)) -}}
+{{- fail "config.archive.url must be a bucket, such as https://s3.example.com/bucket/prefix: a directory is gone with its pod" -}}
+{{- end -}}
 {{- /* The root file system is read-only. */ -}}
-{{- if dig "archive" "url" "" .Values.config }}{{ $_ := set $own "archive" (dict "directory" "/var/lib/belfry/archive") }}{{ end -}}
+{{- if $archive }}{{ $_ := set $own "archive" (dict "directory" "/var/lib/belfry/archive") }}{{ end -}}
 {{- if .Values.secrets.tls.name -}}
 {{- $_ := set $own "tls_cert" "/etc/belfry/tls/tls.crt" -}}
 {{- $_ := set $own "tls_key" "/etc/belfry/tls/tls.key" -}}
