@@ -25,6 +25,24 @@ import (
 // archiveRetry is the pause after a round that failed.
 const archiveRetry = time.Minute
 
+// requireArchive notes in the database that the archive is required. A node that starts never takes that back: one node
+// with other settings would let all nodes drop days that the archive does not have.
+func requireArchive(ctx context.Context, required bool, days *postgres.Archive, log *slog.Logger) error {
+	if !required {
+		stays, err := days.ArchiveRequired(ctx)
+		if stays {
+			log.Warn("archive stays required, although archive.required is false on this node",
+				"fix", "set archive.required: true, or run: belfry archive optional")
+		}
+		return err
+	}
+	changed, err := days.RequireArchive(ctx, true)
+	if changed {
+		log.Info("archive is required from now on: no node drops a day that the archive does not have")
+	}
+	return err
+}
+
 // openArchive opens the store of the settings. The caller calls close.
 func openArchive(c *config.Archive) (s archive.Store, closeStore func() error, err error) {
 	if directory := c.Local(); directory != "" {

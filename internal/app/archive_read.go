@@ -30,6 +30,15 @@ func ArchiveStatus(ctx context.Context, url string, from, to archive.Day) (out [
 	return out, err
 }
 
+// ArchiveOptional lets nodes drop days that the archive does not have. It reports whether they were not allowed to.
+func ArchiveOptional(ctx context.Context, url string) (changed bool, err error) {
+	err = withDatabase(ctx, url, func(db *postgres.DB) error {
+		changed, err = db.Archive().RequireArchive(ctx, false)
+		return err
+	})
+	return changed, err
+}
+
 // VerifyArchive reads back the days of the archive, compares them with their manifests and with what the database noted
 // when they were archived, and calls each with every day.
 func VerifyArchive(

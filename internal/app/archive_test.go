@@ -1,13 +1,17 @@
 package app
 
 import (
+	"log/slog"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/config"
+	"github.com/belfry-dev/belfry/internal/pgtest"
+	"github.com/belfry-dev/belfry/internal/postgres"
 )
 
 // TestANodeArchives: a node with an archive exports a day that has ended, and counts the days that it has to.
@@ -58,6 +62,31 @@ func TestWithoutAnArchive(t *testing.T) {
 	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT required FROM archive_setting`).Scan(&required))
 	require.False(t, required)
 	require.Nil(t, b.metrics.archive.last.Load())
+}
+
+// TestAStartOnlyRequiresTheArchive: a node whose settings say otherwise does not take it back, and says so.
+func TestAStartOnlyRequiresTheArchive(t *testing.T) {
+	t.Parallel()
+	url, pool := pgtest.ServerURL(t)
+	c := testConfig(url)
+	db, err := postgres.Open(t.Context(), url, c.Connections, postgres.Options{})
+	require.NoError(t, err)
+	t.Cleanup(db.Close)
+	for _, step := range []struct{ setting, want, info, warning bool }{
+		{setting: false, want: false},
+		{setting: true, want: true, info: true},
+		{setting: true, want: true},
+		{setting: false, want: true, warning: true},
+	} {
+		var log lines
+		c.Archive = config.Archive{URL: "file:///nothing", Required: step.setting}
+		require.NoError(t, prepare(t.Context(), c, db, slog.New(slog.NewJSONHandler(&log, nil))))
+		var required bool
+		require.NoError(t, pool.QueryRow(t.Context(), `SELECT required FROM archive_setting`).Scan(&required))
+		require.Equal(t, step.want, required)
+		require.Equal(t, step.info, strings.Contains(log.String(), "archive is required from now on"), log.String())
+		require.Equal(t, step.warning, strings.Contains(log.String(), "run: belfry archive optional"), log.String())
+	}
 }
 
 // TestAnArchiveThatFails is retried after a pause, and its error has no keys.

@@ -121,7 +121,7 @@ func prepare(ctx context.Context, c Config, db *postgres.DB, log *slog.Logger) e
 		return err
 	}
 	if a := c.Archive; a.URL != "" { // without an archive of its own, a node leaves it to the others
-		if err := db.Archive().RequireArchive(ctx, a.Required); err != nil {
+		if err := requireArchive(ctx, a.Required, db.Archive(), log); err != nil {
 			return err
 		}
 	}

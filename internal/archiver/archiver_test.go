@@ -130,6 +130,12 @@ func (b *bundle) manifest() archive.Manifest {
 	return v.Manifest
 }
 
+func (b *bundle) require() {
+	b.t.Helper()
+	_, err := b.db.Archive().RequireArchive(b.t.Context(), true)
+	require.NoError(b.t, err)
+}
+
 func (b *bundle) drop() []string {
 	b.t.Helper()
 	dropped, err := b.db.Engine().DropHistory(b.t.Context(), 365*24*time.Hour)
@@ -144,7 +150,7 @@ func TestADayIsArchivedBeforeItIsDropped(t *testing.T) {
 	b.fill(15_000) // more pages than one statement reads
 	require.Greater(t, one[int](b, `SELECT pg_relation_size('run_history_20200229') / 8192`), 256)
 	a, _ := b.node()
-	require.NoError(t, b.db.Archive().RequireArchive(t.Context(), true))
+	b.require()
 	require.Equal(t, []string{"run_output_20200229"}, b.drop(), "output is not archived, and history is held back")
 	kept, err := b.db.Engine().DropSkips(t.Context(), time.Hour, 1000)
 	require.NoError(t, err)
@@ -197,7 +203,7 @@ func TestALateRowThatTakesLong(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
 			b.fill(100)
-			require.NoError(t, b.db.Archive().RequireArchive(t.Context(), true))
+			b.require()
 			a, _ := b.node()
 			_, err := a.Once(t.Context())
 			require.NoError(t, err)
@@ -224,7 +230,7 @@ func TestSkipsOfDaysThatAreGone(t *testing.T) {
 	b := setup(t)
 	b.fill(1)
 	b.exec(`UPDATE cursor_skip SET created_at = created_at - interval '2 d' WHERE partition = 0`)
-	require.NoError(t, b.db.Archive().RequireArchive(t.Context(), true))
+	b.require()
 	n, err := b.db.Engine().DropSkips(t.Context(), time.Hour, 1000)
 	require.NoError(t, err)
 	require.Equal(t, 50, n)
@@ -284,7 +290,7 @@ func TestALateRowIsArchivedToo(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
 			b.fill(100)
-			require.NoError(t, b.db.Archive().RequireArchive(t.Context(), true))
+			b.require()
 			a, _ := b.node()
 			_, err := a.Once(t.Context())
 			require.NoError(t, err)
@@ -410,7 +416,7 @@ func TestAnOwnerOfTheTablesWithoutSpecialRights(t *testing.T) {
 			SELECT format('ALTER FUNCTION %s OWNER TO ` + owner + `', oid::regprocedure) FROM pg_proc
 			WHERE pronamespace = 'public'::regnamespace AND proname LIKE 'belfry%'
 		LOOP EXECUTE x; END LOOP; END $$`)
-	require.NoError(t, b.db.Archive().RequireArchive(t.Context(), true))
+	b.require()
 	require.NotContains(t, b.drop(), "run_history_20200229", "the setting is read")
 	a, _ := b.node()
 	_, err := a.Once(t.Context())

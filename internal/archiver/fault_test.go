@@ -77,7 +77,7 @@ func TestAFaultOnTheWayIsNoticed(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
 			b.fill(100)
-			require.NoError(t, b.db.Archive().RequireArchive(t.Context(), true))
+			b.require()
 			a, _ := b.node()
 			test.fault(a)
 			_, err := a.Once(t.Context())

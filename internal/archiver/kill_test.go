@@ -176,7 +176,7 @@ func TestKill(t *testing.T) {
 	kills = max(kills, 3)
 	b := setup(t)
 	b.fill(60)
-	require.NoError(t, b.db.Archive().RequireArchive(t.Context(), true))
+	b.require()
 	directory := t.TempDir()
 	var err error
 	b.store, err = disk.Open(filepath.Join(directory, "archive"))

@@ -47,7 +47,7 @@ func TestManyRows(t *testing.T) {
 	t.Logf("%d rows in %s: %.0f rows/s, %d files, %.1f bytes/row", n, took.Round(time.Millisecond),
 		float64(n)/took.Seconds(), len(m.Files), float64(bytes)/float64(n))
 	b.compareWithDuckDB()
-	require.NoError(t, b.db.Archive().RequireArchive(t.Context(), true))
+	b.require()
 	require.Contains(t, append(b.drop(), b.drop()...), "run_history_20200229")
 }
 

@@ -19,13 +19,22 @@ type Archive struct{ db pool.All }
 // Archive returns an Archive.
 func (d *DB) Archive() *Archive { return &Archive{d.pool.All()} }
 
-// RequireArchive sets whether a day may be dropped only if the archive has it.
-func (a *Archive) RequireArchive(ctx context.Context, required bool) error {
+// RequireArchive sets whether a day may be dropped only if the archive has it, and reports whether that is a change.
+func (a *Archive) RequireArchive(ctx context.Context, required bool) (changed bool, err error) {
 	const set = `UPDATE archive_setting SET required = $1 WHERE required <> $1`
-	if _, err := a.db.Exec(ctx, set, required); err != nil {
-		return fmt.Errorf("store whether the archive is required: %w", err)
+	tag, err := a.db.Exec(ctx, set, required)
+	if err != nil {
+		return false, fmt.Errorf("store whether the archive is required: %w", err)
 	}
-	return nil
+	return tag.RowsAffected() > 0, nil
+}
+
+// ArchiveRequired reports whether a day may be dropped only if the archive has it.
+func (a *Archive) ArchiveRequired(ctx context.Context) (required bool, err error) {
+	if err := a.db.QueryRow(ctx, `SELECT required FROM archive_setting`).Scan(&required); err != nil {
+		return false, fmt.Errorf("read whether the archive is required: %w", err)
+	}
+	return required, nil
 }
 
 // CloseDays closes the days that ended at least an hour ago, and returns how many there were. A day that a long

@@ -23,7 +23,7 @@ func newArchive() *cobra.Command {
   belfry archive runs --job report --from 2026-03-01 --to 2026-03-08 --config belfry.yaml`,
 		Long: `Read the archive of history: days that nodes exported as Parquet files. Use the
 configuration of a node. See docs/guide/archive.md.`,
-	}, newArchiveStatus(), newArchiveVerify(), newArchiveRuns())
+	}, newArchiveStatus(), newArchiveVerify(), newArchiveRuns(), newArchiveOptional())
 }
 
 // archiveFlags are the flags of all these commands.

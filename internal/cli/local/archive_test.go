@@ -182,3 +182,20 @@ func TestArchiveStatusAndVerify(t *testing.T) {
 	_, err = run(t, "archive", "status", "--database-url", a.url, "--from", "2026-01-02", "--to", "2026-01-01")
 	require.EqualError(t, err, fmt.Sprintf("--from %s is after --to %s", "2026-01-02", "2026-01-01"))
 }
+
+// TestArchiveOptional: only this command takes back that the archive is required.
+func TestArchiveOptional(t *testing.T) {
+	t.Parallel()
+	url, pool := pgtest.ServerURL(t)
+	_, err := pool.Exec(t.Context(), `UPDATE archive_setting SET required = true`)
+	require.NoError(t, err)
+	out, err := run(t, "archive", "optional", "--database-url", url)
+	require.NoError(t, err)
+	require.Contains(t, out, "the archive is optional")
+	var required bool
+	require.NoError(t, pool.QueryRow(t.Context(), `SELECT required FROM archive_setting`).Scan(&required))
+	require.False(t, required)
+	out, err = run(t, "archive", "optional", "--database-url", url)
+	require.NoError(t, err)
+	require.Equal(t, "the archive was not required; nothing to change\n", out)
+}
