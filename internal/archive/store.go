@@ -9,6 +9,9 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
+
+	"github.com/google/uuid"
 )
 
 // Store is object storage. An object is written as a whole or not at all, and is never overwritten.
@@ -92,29 +95,44 @@ func PutFile(ctx context.Context, s Store, f File, body io.ReadSeeker) error {
 	return nil
 }
 
-const probeName = "v1/probe"
+// probeDelete limits the removal of a probe, which also happens when the context has ended.
+const probeDelete = 3 * time.Second
 
 // Probe checks that a store can be written, read and listed, and that it refuses to overwrite an object. Some servers
-// accept the condition of a write and ignore it.
-func Probe(ctx context.Context, s Store) error {
+// accept the condition of a write and ignore it. Any number of nodes may probe a store at the same time.
+func Probe(ctx context.Context, s Store) (err error) {
+	name := "v1/probe-" + uuid.NewString()
 	content := []byte("Belfry checks that this object is not overwritten.\n")
-	if err := PutOnce(ctx, s, probeName, content); err != nil {
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeDelete)
+		defer cancel()
+		if failed := s.Delete(ctx, name); failed != nil && err == nil {
+			err = fmt.Errorf("delete the probe: %w", failed)
+		}
+	}()
+	if err := PutOnce(ctx, s, name, content); err != nil {
 		return fmt.Errorf("write a probe: %w", err)
 	}
-	again := s.Put(ctx, probeName, bytes.NewReader(content), int64(len(content)))
-	names, err := s.List(ctx, probeName, "", 1)
+	again := s.Put(ctx, name, bytes.NewReader(content), int64(len(content)))
 	switch {
 	case again == nil:
 		return ErrOverwrites
 	case !errors.Is(again, ErrExists):
 		return fmt.Errorf("write a probe again: %w", again)
-	case err != nil:
+	}
+	names, err := s.List(ctx, name, "", 1)
+	if err != nil {
 		return fmt.Errorf("list the probe: %w", err)
-	case len(names) != 1 || names[0] != probeName:
+	}
+	if len(names) != 1 || names[0] != name {
 		return fmt.Errorf("list the probe: got %q", names)
 	}
-	if err := s.Delete(ctx, probeName); err != nil {
-		return fmt.Errorf("delete the probe: %w", err)
+	got, err := read(ctx, s, name, int64(len(content)))
+	if err != nil {
+		return fmt.Errorf("read the probe: %w", err)
+	}
+	if !bytes.Equal(got, content) {
+		return errors.New("read the probe: it has another content")
 	}
 	return nil
 }

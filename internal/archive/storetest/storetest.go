@@ -148,6 +148,34 @@ func probe(t *testing.T, s archive.Store) {
 	require.NoError(t, archive.Probe(t.Context(), s))
 	require.NoError(t, archive.Probe(t.Context(), s), "it leaves nothing")
 	require.ErrorIs(t, archive.Probe(t.Context(), overwriting{s}), archive.ErrOverwrites)
+	// Another node probes the same store meanwhile.
+	require.NoError(t, archive.Probe(t.Context(), &meanwhile{Store: s, put: func() {
+		require.NoError(t, archive.Probe(t.Context(), s))
+	}}))
+	// The node stops before it has read the answer.
+	ctx, stop := context.WithCancel(t.Context())
+	require.ErrorIs(t, archive.Probe(ctx, &meanwhile{Store: s, put: stop}), context.Canceled)
+	left, err := s.List(t.Context(), "v1/probe", "", 10)
+	require.NoError(t, err)
+	require.Empty(t, left, "a probe leaves nothing")
+}
+
+// meanwhile is a store that calls a function after the first write.
+type meanwhile struct {
+	archive.Store
+	put func()
+}
+
+func (m *meanwhile) Put(ctx context.Context, name string, body io.ReadSeeker, size int64) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	err := m.Store.Put(ctx, name, body, size)
+	if m.put != nil {
+		m.put()
+		m.put = nil
+	}
+	return err
 }
 
 // overwriting is a server that ignores the condition of a write.
