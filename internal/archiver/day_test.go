@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/archive"
+	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/postgres"
 )
 
@@ -87,7 +88,7 @@ func TestDaysAreFoundByAnyPlan(t *testing.T) {
 	dropped := each(`SELECT belfry_drop_history('1 day')`)
 	require.Len(t, dropped, days-1)
 	require.Equal(t, []string{"run_history_20200229", "run_history_20200302"}, dropped[:2])
-	require.EqualValues(t, days-1, one[int](b, `SELECT count(*) FROM archive_day WHERE dropped_at IS NOT NULL`))
+	require.Equal(t, days-1, one[int](b, `SELECT count(*) FROM archive_day WHERE dropped_at IS NOT NULL`))
 }
 
 // broken is a store that cannot keep the objects of a day.
@@ -180,4 +181,45 @@ func TestADayThatIsGone(t *testing.T) {
 			require.Equal(t, "dropped", days[0].State)
 		})
 	}
+}
+
+// TestADropWaitsForAWriterOfTheDay: a statement on the table of the day does not lock run_history. The drop waits for it,
+// and then finds that the day has changed.
+func TestADropWaitsForAWriterOfTheDay(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.fill(100)
+	b.require()
+	a, _ := b.node()
+	const late = `DELETE FROM run_history_20200229 WHERE ctid = (SELECT ctid FROM run_history_20200229 LIMIT 1)`
+	const waits = `SELECT count(*) FROM pg_locks WHERE NOT granted AND database =
+		(SELECT oid FROM pg_database WHERE datname = current_database())`
+	for try := 0; ; try++ { // the drop does not wait for long
+		_, err := a.Once(t.Context())
+		require.NoError(t, err)
+		tx, err := b.pool.Begin(t.Context())
+		require.NoError(t, err)
+		_, err = tx.Exec(t.Context(), late)
+		require.NoError(t, err)
+		var dropped []string
+		ended := make(chan error, 1)
+		go func() {
+			var err error
+			dropped, err = b.db.Engine().DropHistory(t.Context(), 365*24*time.Hour)
+			ended <- err
+		}()
+		for len(ended) == 0 && one[int](b, waits) == 0 { // each round asks the database
+		}
+		require.NoError(t, tx.Commit(t.Context()))
+		if err = <-ended; errors.Is(err, job.ErrInUse) && try < 20 {
+			continue
+		}
+		require.NoError(t, err)
+		require.NotContains(t, dropped, "run_history_20200229", "the archive does not have what changed")
+		break
+	}
+	_, err := a.Once(t.Context())
+	require.NoError(t, err)
+	b.manifest()
+	require.Contains(t, b.drop(), "run_history_20200229")
 }

@@ -153,8 +153,9 @@ BEGIN
     -- DROP waits until no transaction uses the parent, and all later ones queue behind it. Where commits are slow, the
     -- first limit may be too short for ever, so a day that is still there after a day gets a longer one.
     PERFORM set_config('lock_timeout', CASE WHEN overdue < interval '1 day' THEN '100ms' ELSE '500ms' END, true);
-    -- The lock that DROP takes anyway, and first. Behind it no row can come to a day that the archive has.
-    EXECUTE format('LOCK TABLE ONLY %I IN ACCESS EXCLUSIVE MODE', left(name, -9));
+    -- The locks that DROP takes anyway, and in its order. Behind them no row can come to a day that the archive has: that
+    -- of the day waits for statements that name its table.
+    EXECUTE format('LOCK TABLE ONLY %I, ONLY %I IN ACCESS EXCLUSIVE MODE', left(name, -9), name);
     IF NOT belfry_may_drop(name) THEN
         RETURN;
     END IF;
