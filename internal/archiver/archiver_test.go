@@ -49,10 +49,12 @@ func setup(t *testing.T) *bundle {
 	t.Cleanup(func() { require.NoError(t, b.store.Close()) })
 	for _, parent := range []string{"run_history", "run_output"} {
 		name := parent + day.Start().Format("_20060102")
-		b.exec(fmt.Sprintf(`CREATE TABLE %s (LIKE %s INCLUDING ALL EXCLUDING COMMENTS)`, name, parent))
+		b.exec(fmt.Sprintf(`CREATE TABLE %s (LIKE %s INCLUDING ALL EXCLUDING COMMENTS)
+			WITH (autovacuum_enabled = false, toast.autovacuum_enabled = false)`, name, parent)) // its locks delay a drop
 		b.exec(fmt.Sprintf(`ALTER TABLE %s ATTACH PARTITION %s FOR VALUES FROM ('%s') TO ('%s')`, parent, name,
 			day.Start().Format(time.RFC3339), day.Start().AddDate(0, 0, 1).Format(time.RFC3339)))
 	}
+	b.exec(`ALTER TABLE cursor_skip SET (autovacuum_enabled = false)`)
 	return b
 }
 
@@ -138,7 +140,7 @@ func (b *bundle) require() {
 
 func (b *bundle) drop() []string {
 	b.t.Helper()
-	dropped, err := b.db.Engine().DropHistory(b.t.Context(), 365*24*time.Hour)
+	dropped, err := pgtest.DropHistory(b.t.Context(), b.db.Engine(), 365*24*time.Hour)
 	require.NoError(b.t, err)
 	return dropped
 }

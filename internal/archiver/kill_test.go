@@ -20,6 +20,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/archive"
 	"github.com/belfry-dev/belfry/internal/archive/disk"
 	"github.com/belfry-dev/belfry/internal/archiver"
+	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/postgres"
 )
 
@@ -113,11 +114,10 @@ func TestChild(t *testing.T) {
 	if os.Getenv(killURL) == "" {
 		t.Skip("only runs in the processes that TestKill starts")
 	}
-	db, err := postgres.Open(t.Context(), os.Getenv(killURL), 2, postgres.Options{})
-	require.NoError(t, err)
+	id := uuid.MustParse(os.Getenv(killSession))
+	db := openAs(t, os.Getenv(killURL), id)
 	store, err := disk.Open(filepath.Join(os.Getenv(killDirectory), "archive"))
 	require.NoError(t, err)
-	id := uuid.MustParse(os.Getenv(killSession))
 	_, err = db.Members().Register(t.Context(), id, "child", time.Hour)
 	require.NoError(t, err)
 	k := &killer{Days: db.Archive(), Store: store, step: os.Getenv(killStep)}
@@ -131,6 +131,21 @@ func TestChild(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// openAs opens a database as the node of a session does.
+func openAs(t *testing.T, url string, session uuid.UUID) *postgres.DB {
+	t.Helper()
+	db, err := postgres.Open(t.Context(), url, 2, postgres.Options{Process: job.ProcessOf(session)})
+	require.NoError(t, err)
+	return db
+}
+
+// disconnect ends the database connections of the node of a session, and returns how many there were.
+func (b *bundle) disconnect(session uuid.UUID) int {
+	b.t.Helper()
+	return one[int](b, `WITH mine AS MATERIALIZED (SELECT pid FROM pg_stat_activity WHERE application_name = $1)
+		SELECT count(pg_terminate_backend(pid, 60000)) FROM mine`, job.ProcessOf(session).Application())
+}
+
 // kill starts a process that exports the day and is killed, and reports whether it was.
 func (b *bundle) kill(directory, step string, after int) bool {
 	b.t.Helper()
@@ -139,12 +154,11 @@ func (b *bundle) kill(directory, step string, after int) bool {
 	id := uuid.New()
 	command := exec.CommandContext(b.t.Context(), binary, "-test.run=^TestChild$")
 	command.Env = append(os.Environ(), killURL+"="+b.url, killDirectory+"="+directory, killSession+"="+id.String(),
-		killStep+"="+step, killAfter+"="+strconv.Itoa(after), "PGAPPNAME="+id.String())
+		killStep+"="+step, killAfter+"="+strconv.Itoa(after))
 	var output bytes.Buffer
 	command.Stdout, command.Stderr = &output, &output
 	err = command.Run()
-	// What the process had sent to the database may be running still.
-	b.exec(`SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE application_name = $1`, id.String())
+	b.disconnect(id) // what the process had sent to the database may be running still
 	b.exec(`DELETE FROM session WHERE id = $1`, id)
 	if err == nil {
 		return false
@@ -182,6 +196,12 @@ func TestKill(t *testing.T) {
 	b.store, err = disk.Open(filepath.Join(directory, "archive"))
 	require.NoError(t, err)
 	defer b.store.Close() //nolint:errcheck // read only
+	id := uuid.New()
+	connected := openAs(t, b.url, id)
+	_, err = connected.Archive().ArchiveRequired(t.Context())
+	require.NoError(t, err)
+	require.Positive(t, b.disconnect(id), "the connections of a process are found")
+	connected.Close()
 	killed := 0
 	for _, step := range []string{
 		"close", "take", "read runs", "read skips", "part", "manifest", "verify", "sweep", "finish",
