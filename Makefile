@@ -249,6 +249,9 @@ failover-patroni: ## the same with Patroni, which is not part of any other targe
 	@dev/need patroni
 	$(RAM) PATRONI=1 FAILOVERS=$(FAILOVERS) $(call logged,./test/cluster,^TestFailoverPatroni$$,60m)
 
+test-sites: ## the steps of docs/guide/sites.md: switch over to another site and back, and lose a site (2 minutes)
+	$(RAM) SITES=1 $(call logged,./test/cluster,^Test(Switchover|SiteLost)$$,30m)
+
 clock: SECONDS = 15
 clock: ## wrong clocks of PostgreSQL, from 2 minutes to a year off, for twice SECONDS=15 each (6 minutes)
 	@dev/need gcc
