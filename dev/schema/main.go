@@ -59,7 +59,7 @@ func page(ctx context.Context, address string) (text string, err error) {
 		return "", fmt.Errorf("read %s: %w", variable, err)
 	}
 	scratch.Path = "/" + name
-	if _, err := postgres.Migrate(ctx, scratch.String(), nil); err != nil {
+	if _, err := postgres.Migrate(ctx, scratch.String(), postgres.MigrateParams{}); err != nil {
 		return "", err
 	}
 	conn, err := pgx.Connect(ctx, scratch.String())

@@ -17,10 +17,15 @@ import (
 // ErrNoRole is returned if a database role does not exist.
 var ErrNoRole = postgres.ErrNoRole
 
-// Migrate updates the schema of the database and returns how many migrations it applied. It calls waiting, which may be
-// nil, while it waits for other transactions.
-func Migrate(ctx context.Context, url string, waiting func(error)) (int, error) {
-	return postgres.Migrate(ctx, url, waiting)
+// MigrateParams says which migrations to apply.
+type MigrateParams = postgres.MigrateParams
+
+// Migrate updates the schema of the database. It returns how many migrations it applied, and the schema after that.
+func Migrate(ctx context.Context, url string, p MigrateParams) (applied int, s postgres.Schema, err error) {
+	if applied, err = postgres.Migrate(ctx, url, p); err == nil {
+		s, err = postgres.ReadSchema(ctx, url)
+	}
+	return applied, s, err
 }
 
 // Grant gives a database role the rights that nodes need, and no more.

@@ -152,7 +152,10 @@ func storeOptions(c Config, m *metrics) (o postgres.Options, info *doctor.Node, 
 	if err != nil {
 		return o, nil, err
 	}
-	node := nodeInfo(c, keys)
+	node, err := nodeInfo(c, keys)
+	if err != nil {
+		return o, nil, err
+	}
 	o = postgres.Options{
 		Observer: m, Process: job.NewProcess(), Servers: &postgres.Servers{}, OnWake: c.wakes.written, Node: &node,
 	}

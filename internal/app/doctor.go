@@ -42,9 +42,11 @@ func Doctor(ctx context.Context, c Config, pre bool, maxTransaction time.Duratio
 		return nil, err
 	}
 	f.Machine.Now = clock.Now()
-	if f.Database.SchemaLatest, err = postgres.LatestSchema(); err != nil {
+	known, err := postgres.KnownSchema()
+	if err != nil {
 		return nil, err
 	}
+	f.Database.SchemaNeeded, f.Database.SchemaLatest = known.Needed, known.Latest
 	inspectMachine(ctx, c, &f.Machine)
 	if f.Cluster != nil && len(f.Cluster.Nodes) > 0 {
 		f.Machine.Self = probeAPI(ctx, c)
@@ -149,15 +151,16 @@ func probeArchive(ctx context.Context, c Config) doctor.Probe {
 }
 
 // nodeInfo is what this node reports about itself in its session, for doctor.
-func nodeInfo(c Config, keys *seal.Keyset) doctor.Node {
+func nodeInfo(c Config, keys *seal.Keyset) (doctor.Node, error) {
+	known, err := postgres.KnownSchema()
 	keyset := ""
 	if keys != nil {
 		keyset = keys.Fingerprint()
 	}
 	return doctor.Node{
-		Version: c.Version, Zones: zoneRules(zoneSources()), Keyset: keyset,
+		Version: c.Version, Schema: known.Latest, Zones: zoneRules(zoneSources()), Keyset: keyset,
 		Connections: int(c.Connections) + int(c.API.Connections) + postgres.MemberConnections + postgres.ListenConnections,
 		KeepHistory: c.KeepHistory.String(), LookAhead: c.LookAhead.String(), SessionTTL: c.SessionTTL.String(),
 		WorkerTTL: c.WorkerTTL.String(), Commands: c.Command.Enabled,
-	}
+	}, err
 }

@@ -28,7 +28,7 @@ func TestWaitForSchema(t *testing.T) {
 
 	_, err := readSchema(t.Context(), c.DatabaseURL)
 	require.True(t, notMigrated(err), "%v", err)
-	_, err = Migrate(t.Context(), owner, nil)
+	_, _, err = Migrate(t.Context(), owner, MigrateParams{})
 	require.NoError(t, err)
 	_, err = readSchema(t.Context(), c.DatabaseURL)
 	require.ErrorContains(t, err, "permission denied")
@@ -51,5 +51,33 @@ func TestWaitForSchemaEnds(t *testing.T) {
 		require.NotNil(t, s.log.find(t, "schema check failed"), "it has waited")
 	case <-time.After(time.Minute):
 		t.Fatalf("it waits forever:\n%s", s.log)
+	}
+}
+
+// TestNewerSchema: a node works on a schema that is newer than it knows, until a contract migration has removed what it
+// uses. Waiting does not help then.
+func TestNewerSchema(t *testing.T) {
+	t.Parallel()
+	url, owner := pgtest.ServerURL(t)
+	change := func(sql string) {
+		tag, err := owner.Exec(t.Context(), sql)
+		require.NoError(t, err)
+		require.EqualValues(t, 1, tag.RowsAffected())
+	}
+	change(`INSERT INTO belfry_migration (version_id, is_applied) VALUES (1001, true)`)
+	version, err := readSchema(t.Context(), url)
+	require.NoError(t, err)
+	require.EqualValues(t, 1001, version)
+
+	change(`UPDATE cluster SET oldest_schema = 1000`)
+	c := testConfig(url)
+	c.WaitForSchema = time.Hour
+	s := serveNode(t, c)
+	select {
+	case err := <-s.ended:
+		require.ErrorContains(t, err, "a contract migration removed what this belfry uses")
+		require.ErrorContains(t, err, "start one that knows version 1000 or newer")
+	case <-time.After(time.Minute):
+		t.Fatalf("it waits:\n%s", s.log)
 	}
 }

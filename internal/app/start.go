@@ -26,7 +26,7 @@ const (
 
 // awaitDatabase waits until the database answers and returns the version of its schema. If the schema is older than this
 // binary needs, it waits for as long as the setting wait_for_schema says, and then fails. It also fails if waiting cannot
-// help, such as with a wrong password. If ctx ends first it returns no error.
+// help, such as with a wrong password or a schema that is too new. If ctx ends first it returns no error.
 func awaitDatabase(ctx context.Context, c Config, h *health, log *slog.Logger) (schema int64, err error) {
 	reportState(log, c.Systemd.Waiting(forDatabase))
 	connect := loop.Loop{
@@ -70,11 +70,11 @@ func awaitSchema(ctx context.Context, c Config, h *health, log *slog.Logger) (sc
 }
 
 // oldSchemaError says that the schema is older than this binary needs.
-type oldSchemaError struct{ current, latest int64 }
+type oldSchemaError struct{ current, needed int64 }
 
 func (e oldSchemaError) Error() string {
 	return fmt.Sprintf("the database's schema is at version %d and this belfry needs %d; run: belfry migrate",
-		e.current, e.latest)
+		e.current, e.needed)
 }
 
 // notMigrated reports whether belfry migrate fixes err. It creates the tables first and then lets the role of the nodes
@@ -87,11 +87,16 @@ func notMigrated(err error) bool {
 func readSchema(ctx context.Context, url string) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectLimit)
 	defer cancel()
-	current, latest, err := postgres.Version(ctx, url)
-	if err == nil && current < latest {
-		err = oldSchemaError{current, latest}
+	s, err := postgres.ReadSchema(ctx, url)
+	switch {
+	case err != nil:
+	case s.Current < s.Needed:
+		err = oldSchemaError{s.Current, s.Needed}
+	case s.Oldest > s.Latest:
+		err = fmt.Errorf("the database's schema is at version %d: a contract migration removed what this belfry uses, "+
+			"which knows version %d; start one that knows version %d or newer", s.Current, s.Latest, s.Oldest)
 	}
-	return current, err
+	return s.Current, err
 }
 
 // createHistory creates the days of history, which a node needs to work. While another transaction locks the history, it

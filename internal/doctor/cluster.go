@@ -66,6 +66,7 @@ type Table struct {
 type Node struct {
 	Name        string `json:"name,omitempty"`
 	Version     string `json:"version"`
+	Schema      int64  `json:"schema"` // the last version of the schema that the node knows
 	Zones       string `json:"zones"`  // fingerprint of the time zone rules
 	Keyset      string `json:"keyset"` // fingerprint of the keys for secrets; empty: none
 	Connections int    `json:"connections"`
@@ -100,10 +101,20 @@ func (f *Facts) nodes() verdict {
 }
 
 func (f *Facts) versions() verdict {
-	if v := f.differing(func(n Node) string { return n.Version }); len(v) > 1 {
-		return warn("Finish the upgrade.", "nodes run different versions: %s", strings.Join(v, ", "))
+	versions := f.differing(func(n Node) string { return n.Version })
+	if len(versions) < 2 {
+		return ok("all nodes run the same version")
 	}
-	return ok("all nodes run the same version")
+	for i, v := range versions {
+		var names []string
+		for _, n := range f.Cluster.Nodes {
+			if n.Version == v {
+				names = append(names, n.Name)
+			}
+		}
+		versions[i] = fmt.Sprintf("%s (%s)", v, strings.Join(names, ", "))
+	}
+	return warn("Finish the upgrade or roll it back.", "nodes run different versions: %s", strings.Join(versions, ", "))
 }
 
 func (f *Facts) settings() verdict {

@@ -17,7 +17,9 @@ type Database struct {
 	Role         string
 	RoleProblem  string // why the role is not safe for a node; empty: it is
 	Schema       int64  // version of the schema; 0: there is none
-	SchemaLatest int64  // the version that this program needs
+	SchemaNeeded int64  // the version that this program needs
+	SchemaLatest int64  // the last version that this program knows; contract migrations follow the needed one
+	SchemaOldest int64  // the version that a node must know, because of a contract migration
 	SeesAll      bool   // the role may see the sessions of other roles
 
 	Pooled    bool     // a pooler, such as PgBouncer, stands between
@@ -99,12 +101,18 @@ func (f *Facts) version() verdict {
 func (f *Facts) schema() verdict {
 	d := &f.Database
 	switch {
-	case d.Schema < d.SchemaLatest:
+	case d.Schema < d.SchemaNeeded:
 		return fail("As the owner of the database run: belfry migrate",
-			"the schema is at version %d and this belfry needs %d", d.Schema, d.SchemaLatest)
+			"the schema is at version %d and this belfry needs %d", d.Schema, d.SchemaNeeded)
+	case d.SchemaOldest > d.SchemaLatest:
+		return fail("Use a belfry of the version of the nodes. This one cannot run as a node.",
+			"the schema is at version %d, without what this belfry uses, which knows %d", d.Schema, d.SchemaLatest)
 	case d.Schema > d.SchemaLatest:
 		return warn("Upgrade this belfry to the version of the nodes.",
 			"the schema is at version %d and this belfry knows %d", d.Schema, d.SchemaLatest)
+	}
+	if d.Schema < d.SchemaLatest {
+		return ok("version %d; when you will not roll back the upgrade, run: belfry migrate --contract", d.Schema)
 	}
 	return ok("version %d", d.Schema)
 }

@@ -18,7 +18,7 @@ var now = time.Date(2026, 3, 8, 2, 30, 0, 0, time.UTC)
 func healthy() doctor.Facts {
 	return doctor.Facts{
 		Database: doctor.Database{
-			Now: now, Version: 150_018, Schema: 5, SchemaLatest: 5, MaxConnections: 97, Fsync: true,
+			Now: now, Version: 150_018, Schema: 5, SchemaNeeded: 5, SchemaLatest: 6, MaxConnections: 97, Fsync: true,
 			FullPageWrites: true, SynchronousCommit: "on",
 		},
 		Cluster: &doctor.Cluster{
@@ -42,7 +42,9 @@ func TestJudge(t *testing.T) {
 	}{
 		"old PostgreSQL":    {"version", doctor.Failure, func(f *doctor.Facts) { f.Database.Version = 140_012 }},
 		"lost writes":       {"failovers", doctor.Warning, lostWrites},
-		"newer schema":      {"schema", doctor.Warning, func(f *doctor.Facts) { f.Database.Schema = 6 }},
+		"newer schema":      {"schema", doctor.Warning, func(f *doctor.Facts) { f.Database.Schema = 7 }},
+		"older schema":      {"schema", doctor.Failure, func(f *doctor.Facts) { f.Database.Schema = 4 }},
+		"contracted schema": {"schema", doctor.Failure, func(f *doctor.Facts) { f.Database.Schema, f.Database.SchemaOldest = 8, 7 }},
 		"no fsync":          {"durability", doctor.Failure, func(f *doctor.Facts) { f.Database.Fsync = false }},
 		"wraparound":        {"wraparound", doctor.Warning, func(f *doctor.Facts) { f.Database.WraparoundAge = 6e8 }},
 		"no day for now":    {"history-days", doctor.Failure, func(f *doctor.Facts) { f.Cluster.DaysAhead = 0 }},
@@ -83,6 +85,23 @@ func TestJudge(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestMixedVersions: doctor names the nodes of each version.
+func TestMixedVersions(t *testing.T) {
+	t.Parallel()
+	f := healthy()
+	for _, name := range []string{"b", "c"} {
+		f.Cluster.Nodes = append(f.Cluster.Nodes, doctor.Node{Name: name, Version: "v2"})
+	}
+	for _, r := range doctor.Judge(f) {
+		if r.Check == "versions" {
+			require.Equal(t, "nodes run different versions: v1 (a), v2 (b, c)", r.Message)
+			require.Equal(t, "Finish the upgrade or roll it back.", r.Hint)
+			return
+		}
+	}
+	require.Fail(t, "there is no such check")
 }
 
 func found(ago time.Duration) func(*doctor.Facts) {

@@ -75,7 +75,7 @@ func newServer(address string) (*server, error) {
 }
 
 func migrate(ctx context.Context, url string) error {
-	_, err := postgres.Migrate(ctx, url, nil)
+	_, err := postgres.Migrate(ctx, url, postgres.MigrateParams{})
 	return err
 }
 

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"io/fs"
 
 	"github.com/google/uuid"
 
@@ -22,3 +23,13 @@ func (a *Admin) LiveRunsOfFew(ctx context.Context, namespace uuid.UUID, jobs, ru
 
 // BoundLoads lowers the bounds of loads, so that few jobs are too many.
 func (a *API) BoundLoads(rows, sample, cursors int) { a.loads = loadBounds{rows, sample, cursors} }
+
+// MigrateFiles is Migrate of a program with other migrations.
+func MigrateFiles(ctx context.Context, url string, files fs.FS, p MigrateParams) (int, error) {
+	return migrate(ctx, url, files, p)
+}
+
+// ReadSchemaOf is ReadSchema of a program with other migrations.
+func ReadSchemaOf(ctx context.Context, url string, files fs.FS) (Schema, error) {
+	return readSchema(ctx, url, files)
+}

@@ -60,6 +60,9 @@ func (a *Admin) Inspect(ctx context.Context) (d doctor.Database, c *doctor.Clust
 		}
 		return d, nil, err
 	}
+	if err := a.db.QueryRow(ctx, oldestSchema).Scan(&d.SchemaOldest); err != nil && !undefined(err) {
+		return d, nil, fmt.Errorf("read the oldest schema that nodes must know: %w", err)
+	}
 	if err := a.CheckRole(ctx); err != nil {
 		d.RoleProblem = err.Error()
 	}

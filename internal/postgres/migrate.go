@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"embed"
@@ -8,6 +9,9 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"regexp"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -52,15 +56,44 @@ func Migrations() fs.FS {
 	return sub
 }
 
+// MigrateParams says which migrations to apply.
+type MigrateParams struct {
+	// Contract applies the contract migrations that are next, and no other. Without it, Migrate applies the others, up to
+	// the next contract migration.
+	Contract bool
+	// All applies every migration. A database that no node has used gets all of them in any case.
+	All bool
+	// Waiting is called while Migrate waits for other transactions; nil: it is not.
+	Waiting func(error)
+}
+
+// ErrContract is returned if a contract migration is next and later migrations were to be applied.
+var ErrContract = errors.New("the previous upgrade is not finished: a contract migration comes before those that are" +
+	" left; once no node of an older version runs, run: belfry migrate --contract, and then: belfry migrate")
+
+// ErrExpand is returned if other migrations come before the contract migrations.
+var ErrExpand = errors.New("migrations that nodes need come first; run: belfry migrate")
+
 // Migrate applies the migrations that the database at url does not have yet, and returns how many it applied.
 // If several processes call it at the same time, one applies them, and the others wait and return 0. It leaves a
-// database that is newer than this binary unchanged, because an old node may restart during an upgrade. [Version]
+// database that is newer than this binary unchanged, because an old node may restart during an upgrade. [ReadSchema]
 // distinguishes the two.
+//
+// A contract migration removes what older nodes use. Migrations are applied in order, so those after a contract
+// migration wait for it. It fails while a live node does not know it.
 //
 // Nodes may run meanwhile. While a migration waits for the lock of a table, they wait behind it, so each statement
 // waits for half a second only. If another transaction uses the table for longer, such as a backup, Migrate calls
-// waiting, which may be nil, and retries, for at most 5 minutes.
-func Migrate(ctx context.Context, url string, waiting func(error)) (applied int, err error) {
+// Waiting and retries, for at most 5 minutes.
+func Migrate(ctx context.Context, url string, p MigrateParams) (applied int, err error) {
+	return migrate(ctx, url, Migrations(), p)
+}
+
+func migrate(ctx context.Context, url string, files fs.FS, p MigrateParams) (applied int, err error) {
+	known, err := listMigrations(files)
+	if err != nil {
+		return 0, err
+	}
 	db, err := open(ctx, url)
 	if err != nil {
 		return 0, err
@@ -70,28 +103,32 @@ func Migrate(ctx context.Context, url string, waiting func(error)) (applied int,
 	if err := refuseOldSchema(ctx, db); err != nil {
 		return 0, err
 	}
+	target, rest, err := selectTarget(ctx, db, known, p)
+	if err != nil {
+		return 0, err
+	}
 	locker, err := lock.NewPostgresTableLocker(
 		lock.WithTableName(lockTable), lock.WithTableLockTimeout(lockInterval, lockTries))
 	if err != nil {
 		return 0, fmt.Errorf("create the migration lock: %w", err)
 	}
-	provider, err := goose.NewProvider(goose.DialectPostgres, db, Migrations(),
+	provider, err := goose.NewProvider(goose.DialectPostgres, db, files,
 		goose.WithTableName(versionTable), goose.WithLocker(locker), goose.WithDisableGlobalRegistry(true))
 	if err != nil {
 		return 0, fmt.Errorf("read the migrations: %w", err)
 	}
 	for end := clock.Elapsed() + patience; ; {
-		results, err := provider.Up(ctx)
+		results, err := provider.UpTo(ctx, target)
 		if err == nil {
-			return applied + len(results), nil
+			return applied + len(results), rest
 		}
 		n, err := explain(err)
 		applied += n
 		if Code(err) != lockNotAvailable || clock.Elapsed() > end {
 			return applied, err
 		}
-		if waiting != nil {
-			waiting(err)
+		if p.Waiting != nil {
+			p.Waiting(err)
 		}
 		select {
 		case <-time.After(usedPause):
@@ -101,29 +138,140 @@ func Migrate(ctx context.Context, url string, waiting func(error)) (applied int,
 	}
 }
 
-// Version returns the version of the schema in the database at url, 0 if it has none, and the latest version this
-// binary knows. It writes nothing.
-func Version(ctx context.Context, url string) (current, latest int64, err error) {
-	if latest, err = LatestSchema(); err != nil {
-		return 0, 0, err
+// selectTarget returns the last migration to apply, and the error to return after it if others should have followed.
+func selectTarget(
+	ctx context.Context, db *sql.DB, known []migration, p MigrateParams,
+) (target int64, rest, err error) {
+	if target, err = readVersion(ctx, db); err != nil {
+		return 0, nil, err
+	}
+	all := p.All || target == 0
+	if !all {
+		if err := db.QueryRowContext(ctx, `SELECT NOT EXISTS (SELECT FROM session)`).Scan(&all); err != nil {
+			return 0, nil, fmt.Errorf("read the sessions: %w", err)
+		}
+	}
+	pending := slices.DeleteFunc(known, func(m migration) bool { return m.number <= target })
+	n := 0
+	for ; n < len(pending) && (all || pending[n].contract == p.Contract); n++ {
+		target = pending[n].number
+	}
+	needed := slices.ContainsFunc(pending[n:], func(m migration) bool { return !m.contract })
+	switch {
+	case p.Contract && n == 0 && needed:
+		return target, ErrExpand, nil
+	case !p.Contract && needed:
+		return target, ErrContract, nil
+	}
+	return target, nil, nil
+}
+
+// migration is a migration that this program knows.
+type migration struct {
+	number   int64
+	contract bool
+}
+
+var contractCall = regexp.MustCompile(`(?m)^SELECT belfry_contract\((\d+)\);$`)
+
+// listMigrations returns the migrations in order. A contract migration is one that calls belfry_contract.
+func listMigrations(files fs.FS) (out []migration, err error) {
+	names, err := fs.Glob(files, "*.sql")
+	if err != nil {
+		return nil, fmt.Errorf("list the migrations: %w", err)
+	}
+	for _, name := range names {
+		number, err := goose.NumericComponent(name)
+		if err != nil {
+			return nil, fmt.Errorf("read the number of migration %s: %w", name, err)
+		}
+		text, err := fs.ReadFile(files, name)
+		if err != nil {
+			return nil, fmt.Errorf("read migration %s: %w", name, err)
+		}
+		call := contractCall.FindSubmatch(text)
+		if call != nil && string(call[1]) != strconv.FormatInt(number, 10) {
+			return nil, fmt.Errorf("migration %s calls belfry_contract with another number, %s", name, call[1])
+		}
+		out = append(out, migration{number: number, contract: call != nil})
+	}
+	slices.SortFunc(out, func(a, b migration) int { return cmp.Compare(a.number, b.number) })
+	return out, nil
+}
+
+// Schema compares the schema of a database with what this program knows.
+type Schema struct {
+	Current int64 // its version; 0: it has none
+	Needed  int64 // the version that a node of this program needs
+	Latest  int64 // the last version that this program knows; after Needed come contract migrations only
+	Oldest  int64 // a node must know this version, because a contract migration removed what older nodes use
+}
+
+// Advice says whether the schema is up to date, and what to run if it is not.
+func (s Schema) Advice() string {
+	switch {
+	case s.Current < s.Needed:
+		return "the schema is not up to date; run: belfry migrate"
+	case s.Current < s.Latest:
+		return "the schema is up to date; contract migrations are left: once all nodes are upgraded and you will not roll" +
+			" back, run: belfry migrate --contract"
+	}
+	return "the schema is up to date"
+}
+
+// KnownSchema returns what this program knows.
+func KnownSchema() (s Schema, err error) { return knownSchema(Migrations()) }
+
+func knownSchema(files fs.FS) (s Schema, err error) {
+	known, err := listMigrations(files)
+	for _, m := range known {
+		s.Latest = m.number
+		if !m.contract {
+			s.Needed = m.number
+		}
+	}
+	return s, err
+}
+
+// ReadSchema compares the schema of the database at url with what this program knows. It writes nothing.
+func ReadSchema(ctx context.Context, url string) (Schema, error) {
+	return readSchema(ctx, url, Migrations())
+}
+
+func readSchema(ctx context.Context, url string, files fs.FS) (s Schema, err error) {
+	if s, err = knownSchema(files); err != nil {
+		return s, err
 	}
 	db, err := open(ctx, url)
 	if err != nil {
-		return 0, 0, err
+		return s, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 
 	if err := refuseOldSchema(ctx, db); err != nil {
-		return 0, 0, err
+		return s, err
 	}
-	err = db.QueryRowContext(ctx, `SELECT coalesce(max(version_id), 0) FROM `+versionTable).Scan(&current)
+	if s.Current, err = readVersion(ctx, db); err != nil || s.Current <= s.Latest {
+		return s, err
+	}
+	if err := db.QueryRowContext(ctx, oldestSchema).Scan(&s.Oldest); err != nil {
+		return s, fmt.Errorf("read the oldest schema that nodes must know: %w", err)
+	}
+	return s, nil
+}
+
+const oldestSchema = `SELECT oldest_schema FROM cluster WHERE only_row`
+
+// readVersion returns the version of the schema; 0: there is none.
+func readVersion(ctx context.Context, db *sql.DB) (version int64, err error) {
+	err = db.QueryRowContext(ctx, `SELECT coalesce(max(version_id), 0) FROM `+versionTable).Scan(&version)
 	if Code(err) == "42P01" { // undefined_table: never migrated
-		return 0, latest, nil
+		return 0, nil
 	}
 	if err != nil {
-		return 0, 0, fmt.Errorf("read the schema version: %w", err)
+		return 0, fmt.Errorf("read the schema version: %w", err)
 	}
-	return current, latest, nil
+	return version, nil
 }
 
 // refuseOldSchema rejects a database of a development version whose migrations were numbered otherwise. By its number
@@ -194,20 +342,4 @@ func Code(err error) string {
 		return server.Code
 	}
 	return ""
-}
-
-// LatestSchema returns the version of the schema that this program needs.
-func LatestSchema() (latest int64, err error) {
-	names, err := fs.Glob(Migrations(), "*.sql")
-	if err != nil {
-		return 0, fmt.Errorf("list the migrations: %w", err)
-	}
-	for _, name := range names {
-		number, err := goose.NumericComponent(name)
-		if err != nil {
-			return 0, fmt.Errorf("read the number of migration %s: %w", name, err)
-		}
-		latest = max(latest, number)
-	}
-	return latest, nil
 }

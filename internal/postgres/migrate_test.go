@@ -33,18 +33,18 @@ func count(t *testing.T) int {
 func TestMigrate(t *testing.T) {
 	t.Parallel()
 	url := pgtest.EmptyURL(t)
-	current, latest, err := postgres.Version(t.Context(), url)
+	s, err := postgres.ReadSchema(t.Context(), url)
 	require.NoError(t, err)
-	require.Zero(t, current)
+	require.Zero(t, s.Current)
 
-	applied, err := postgres.Migrate(t.Context(), url, nil)
+	applied, err := postgres.Migrate(t.Context(), url, postgres.MigrateParams{})
 	require.NoError(t, err)
 	require.Equal(t, count(t), applied)
-	current, _, err = postgres.Version(t.Context(), url)
+	s, err = postgres.ReadSchema(t.Context(), url)
 	require.NoError(t, err)
-	require.Equal(t, latest, current)
+	require.Equal(t, s.Latest, s.Current)
 
-	applied, err = postgres.Migrate(t.Context(), url, nil)
+	applied, err = postgres.Migrate(t.Context(), url, postgres.MigrateParams{})
 	require.NoError(t, err)
 	require.Zero(t, applied, "nothing is left to apply")
 }
@@ -63,7 +63,7 @@ func TestMigrateAtOnce(t *testing.T) {
 			applied, errs := make([]int, processes), make([]error, processes)
 			var wait sync.WaitGroup
 			for i := range processes {
-				wait.Go(func() { applied[i], errs[i] = postgres.Migrate(t.Context(), url, nil) })
+				wait.Go(func() { applied[i], errs[i] = postgres.Migrate(t.Context(), url, postgres.MigrateParams{}) })
 			}
 			wait.Wait()
 			require.NoError(t, errors.Join(errs...))
@@ -125,7 +125,7 @@ func TestMigrateErrorsSayWhatToDo(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := postgres.Migrate(t.Context(), test.url(t), nil)
+			_, err := postgres.Migrate(t.Context(), test.url(t), postgres.MigrateParams{})
 			require.ErrorContains(t, err, test.says)
 			require.NotContains(t, err.Error(), "secret")
 		})
@@ -190,9 +190,9 @@ func TestASchemaOfADevelopmentVersionIsRefused(t *testing.T) {
 	_, err = conn.Exec(t.Context(), `
 CREATE TABLE belfry_migration (version_id bigint); INSERT INTO belfry_migration VALUES (15); CREATE TABLE hold (n bigint)`)
 	require.NoError(t, err)
-	_, err = postgres.Migrate(t.Context(), url, nil)
+	_, err = postgres.Migrate(t.Context(), url, postgres.MigrateParams{})
 	require.ErrorContains(t, err, "drop the database")
-	_, _, err = postgres.Version(t.Context(), url)
+	_, err = postgres.ReadSchema(t.Context(), url)
 	require.ErrorContains(t, err, "drop the database")
 }
 
@@ -223,7 +223,7 @@ func TestMigrateBesideABackup(t *testing.T) {
 	waits, renewed := make(chan error, 100), make(chan struct{})
 	migrated := make(chan error, 1)
 	go func() {
-		applied, err := postgres.Migrate(ctx, url, func(err error) { waits <- err; <-renewed })
+		applied, err := postgres.Migrate(ctx, url, postgres.MigrateParams{Waiting: func(err error) { waits <- err; <-renewed }})
 		assert.Equal(t, count(t)-before, applied)
 		migrated <- err
 	}()

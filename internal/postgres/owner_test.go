@@ -46,11 +46,11 @@ func TestOwnerAndServerAreTwo(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, conn.Close(ctx)) }()
 
-	_, err = postgres.Migrate(ctx, asOwner, nil)
+	_, err = postgres.Migrate(ctx, asOwner, postgres.MigrateParams{})
 	require.ErrorContains(t, err, "GRANT belfry_api, belfry_engine TO that user WITH ADMIN OPTION", "the hint helps")
 	_, err = conn.Exec(ctx, `GRANT belfry_api, belfry_engine TO `+owner+` WITH ADMIN OPTION`)
 	require.NoError(t, err)
-	_, err = postgres.Migrate(ctx, asOwner, nil)
+	_, err = postgres.Migrate(ctx, asOwner, postgres.MigrateParams{})
 	require.NoError(t, err)
 
 	role := pgtest.Role(t, url, "LOGIN")

@@ -150,7 +150,7 @@ func newCluster(t *testing.T, s setup) *cluster {
 // migrate creates the schema, connects as the owner, and returns the URL for nodes.
 func (c *cluster) migrate(d *database, owner string) string {
 	c.t.Helper()
-	_, err := postgres.Migrate(c.t.Context(), d.url(), nil)
+	_, err := postgres.Migrate(c.t.Context(), d.url(), postgres.MigrateParams{})
 	require.NoError(c.t, err)
 	c.pool, err = pgxpool.New(c.t.Context(), owner)
 	require.NoError(c.t, err)

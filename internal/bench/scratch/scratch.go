@@ -53,7 +53,7 @@ func Create(ctx context.Context, server string) (*Database, error) {
 
 // Open migrates the database and connects to it.
 func (s *Database) Open(ctx context.Context) error {
-	if _, err := postgres.Migrate(ctx, s.URL, nil); err != nil {
+	if _, err := postgres.Migrate(ctx, s.URL, postgres.MigrateParams{}); err != nil {
 		return err
 	}
 	if err := s.createRole(ctx); err != nil {

@@ -8,31 +8,40 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/app"
 	"github.com/belfry-dev/belfry/internal/config"
+	"github.com/belfry-dev/belfry/internal/problem"
 )
 
 func newMigrate() *cobra.Command {
 	var role string
-	var noKey bool
+	var noKey, contract bool
 	cmd := &cobra.Command{
 		Use: "migrate", Short: "Bring the database's schema up to date", Args: noArgs,
 		Long: `Bring the schema up to date, as the owner of the database. Let the role that
 nodes log in as do what they need. The first time, create an admin key of the
-namespace default and print it: it cannot be shown again.`,
+namespace default and print it: it cannot be shown again.
+
+Nodes of the previous version keep working, so you can roll back. A contract
+migration, which removes what they use, is applied with --contract only. It fails
+while a live node does not know it.`,
 		Example: `  BELFRY_DATABASE_URL=postgres://belfry@db.example.com/belfry belfry migrate
-  belfry migrate --config owner.yaml --server-role belfry_nodes`,
+  belfry migrate --config owner.yaml --server-role belfry_nodes
+  belfry migrate --contract`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			v, err := loadConfig(cmd)
 			if err != nil {
 				return err
 			}
 			warn(cmd, v)
-			n, err := app.Migrate(cmd.Context(), v.DatabaseURL, func(err error) {
-				cmd.PrintErrln("waiting, and trying again for up to 5 minutes:", err)
+			n, schema, err := app.Migrate(cmd.Context(), v.DatabaseURL, app.MigrateParams{
+				Contract: contract,
+				Waiting: func(err error) {
+					cmd.PrintErrln("waiting, and trying again for up to 5 minutes:", err)
+				},
 			})
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d migrations applied, the schema is up to date\n", n)
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s applied, %s\n", problem.Count(n, "migration"), schema.Advice())
 			if err != nil {
 				return err
 			}
@@ -48,6 +57,8 @@ namespace default and print it: it cannot be shown again.`,
 	}
 	config.Flags(cmd.Flags(), "database_url", "database_url_file")
 	cmd.Flags().StringVar(&role, serverRole, "belfry_server", "role of the database that nodes log in as")
+	cmd.Flags().BoolVar(&contract, "contract", false,
+		"apply the migrations that remove what older nodes use; rolling back is not possible after that")
 	cmd.Flags().BoolVar(&noKey, "no-key", false, "create no key")
 	return cmd
 }

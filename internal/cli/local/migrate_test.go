@@ -30,6 +30,9 @@ func TestMigratePrintsTheFirstKeyOnce(t *testing.T) {
 	out, err = run(t, "migrate", "--database-url", url, "--server-role", role)
 	require.NoError(t, err)
 	require.NotRegexp(t, secretLine, out)
+	out, err = run(t, "migrate", "--contract", "--database-url", url, "--server-role", role)
+	require.NoError(t, err)
+	require.Contains(t, out, "0 migrations applied, the schema is up to date")
 }
 
 func TestNamespaceCommands(t *testing.T) {
