@@ -239,6 +239,10 @@ test-alerts: ## fire the shipped alerts on a real Prometheus: kill nodes, stop t
 	@dev/need gcc prometheus
 	$(RAM) BELFRY_ALERTS=1 $(call logged,-parallel 6 ./test/cluster,^TestAlerts$$,40m)
 
+test-restore: ## restore PostgreSQL to an earlier time with pgBackRest, and accept that with skip and with run (3 minutes)
+	@dev/need pgbackrest
+	$(RAM) BELFRY_RESTORE=1 $(call logged,./test/cluster,^TestRestore$$,30m)
+
 # Its own primary and two synchronous standbys.
 failover: JOBS = 512
 failover: ## kill, stop and cut off the primary, FAILOVERS=50 times, with JOBS=512 runs and 20 × BULK=20 creates a second

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/clock"
+	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/postgres"
 )
 
@@ -120,4 +122,22 @@ func withDatabase(ctx context.Context, url string, work func(*postgres.DB) error
 		return fmt.Errorf("cannot connect to the database %s: %s; check --database-url", u.Hosts, u.Reason)
 	}
 	return err
+}
+
+// Restore returns the last restore of the database to an earlier time, and what it holds up to an instant; zero: all.
+func Restore(ctx context.Context, url string, to time.Time) (r job.Restore, err error) {
+	err = withDatabase(ctx, url, func(db *postgres.DB) error {
+		r, err = db.Admin().Restore(ctx, to)
+		return err
+	})
+	return r, err
+}
+
+// AcceptRestore decides about what a restore of the database holds.
+func AcceptRestore(ctx context.Context, url string, p job.AcceptParams) (out job.AcceptResult, err error) {
+	err = withDatabase(ctx, url, func(db *postgres.DB) error {
+		out, err = db.Admin().AcceptRestore(ctx, p)
+		return err
+	})
+	return out, err
 }

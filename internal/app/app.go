@@ -211,7 +211,7 @@ func newNode(ctx context.Context, c Config, db *postgres.DB, log *slog.Logger, m
 		targets[kind] = t
 	}
 	members := db.Members()
-	members.OnFailover = n.failedOver
+	members.OnFailover, members.OnRestore = n.failedOver, n.restored
 	members.Slots = func() (all, free int) { return c.Slots, n.engine.Counts().Free }
 	n.member, err = member.New(member.Options{
 		Store: members, Clock: members, Process: db.Process(), Name: c.Name, Bound: n.bound, Log: log,

@@ -17,3 +17,9 @@ func (n *node) failedOver(f job.Failover) {
 	}
 	n.engine.FailedOver(f)
 }
+
+// restored reports a restore of the database to an earlier time.
+func (n *node) restored(r job.Restore) {
+	n.log.Error("database restored to an earlier time, runs that are due in the forgotten time are held",
+		"from", r.From, "until", r.Until, "accept", "belfry restore status")
+}

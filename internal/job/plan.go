@@ -31,6 +31,9 @@ type PlanInput struct {
 	// MissedUntil: occurrences before it were missed. It is MissedGrace before the instant at which a node began to
 	// serve the partition again. Zero: none was missed.
 	MissedUntil time.Time
+	// RestoredUntil: the database was restored and has forgotten what happened before. Occurrences before it may have
+	// been delivered, so they are skipped until an operator accepts the restore. Zero: it was not restored.
+	RestoredUntil time.Time
 	// PacedTo is when the next caught-up run may start, because others start before it. Zero: there are none.
 	PacedTo time.Time
 	// Begun is the origin of the runs of NextDue that some jobs have already, because all of them were too many for one
@@ -69,7 +72,8 @@ type Skip struct {
 // and why, and where the cursor goes.
 //
 // Occurrences from MissedUntil on run at their time, however late they are planned. Earlier ones were missed, and the
-// missed policy picks those that run now. Plan handles all missed ones, even if they lie after Until.
+// missed policy picks those that run now. Plan handles all missed ones, even if they lie after Until. None before
+// RestoredUntil runs.
 //
 // Work is bounded. After a long outage a call returns with More, and the next call continues at NextDue and PacedTo, in
 // the same or a later transaction.
@@ -84,7 +88,7 @@ func Plan(in PlanInput) (PlanResult, error) {
 	missedTo := in.MissedUntil.Add(-time.Nanosecond)
 	c.choose(in.Schedule, in.NextDue, missedTo)
 	p := planner{
-		schedule: in.Schedule, catchUp: c, pacedTo: later(in.Now, in.PacedTo),
+		schedule: in.Schedule, catchUp: c, pacedTo: later(in.Now, in.PacedTo), restored: in.RestoredUntil,
 		limit: orElse(in.Limit, PlanLimit), results: orElse(in.Results, PlanResults),
 	}
 	to := later(in.Until, missedTo)
@@ -100,6 +104,7 @@ type planner struct {
 	schedule *schedule.Schedule
 	catchUp  catchUp
 	pacedTo  time.Time // when the next caught-up run may start
+	restored time.Time // earlier ones do not run
 
 	begun  time.Time // the due time that some jobs have a run of already; zero: none
 	origin Origin    // of those runs
@@ -155,6 +160,8 @@ func (p *planner) visit(o schedule.Occurrence) {
 	case begun && o.Skip != "": // recorded when the due time was begun
 	case o.Skip != "":
 		p.skip(due, Reason(o.Skip))
+	case due.Before(p.restored):
+		p.skip(due, ReasonRestored)
 	case begun && p.origin == FromSchedule, !begun && due.After(c.to):
 		p.run(DueTime{DueAt: due, RunAt: due, Origin: FromSchedule})
 	case begun, c.starts(due):

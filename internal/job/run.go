@@ -126,6 +126,7 @@ const (
 	ReasonGap            Reason = "dst_gap"         // the time did not exist that day
 	ReasonCalendar       Reason = "calendar"        // excluded by a calendar
 	ReasonDeleted        Reason = "deleted"         // the job was deleted
+	ReasonRestored       Reason = "restored"        // due in a time that a restore of the database forgot
 	ReasonRejected       Reason = "rejected"        // the target refused it permanently
 	ReasonAttempts       Reason = "attempts"        // no attempts left
 	ReasonLost           Reason = "lost"            // too many attempts were lost

@@ -237,7 +237,7 @@ func (c *catchUp) lockCursors(ctx context.Context, missed []missedJob) (map[int6
 		m := next
 		g := c.gaps[m.partition]
 		m.in = job.MissedInput{From: g.from, Until: g.until, Now: c.now}
-		m.in.Schedule, m.in.Missed, err = c.engine.readCursor(text, missedText)
+		m.in.Schedule, m.in.Missed, err = c.engine.schedules.read(text, missedText)
 		m.broken, m.decided = err != nil, map[time.Time]func([]time.Time) []job.CaughtUp{}
 		out[m.id] = &m
 		next.next, next.after = nil, nil // the next row must not share them

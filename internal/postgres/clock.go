@@ -9,6 +9,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/clock"
+	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
@@ -29,22 +30,29 @@ func scanSample(row pgx.Row, more ...any) (s clock.Sample, err error) {
 // TrustClock records that a node trusts the clock of the database as in a sample. It does nothing if the clock or the
 // mark has changed since: the next sample decides.
 func (m *Members) TrustClock(ctx context.Context, s clock.Sample) error {
-	const trust = `
-UPDATE cluster SET trusted_at = now()
+	const lock = `
+SELECT FROM cluster
 WHERE coalesce(trusted_at, 'epoch') = $2
-  AND now() BETWEEN $1::timestamptz - interval '30 s' AND $1::timestamptz + interval '30 s'`
+  AND now() BETWEEN $1::timestamptz - interval '30 s' AND $1::timestamptz + interval '30 s'
+FOR UPDATE`
 	mark := s.Mark
 	if mark.IsZero() {
 		mark = time.Unix(0, 0)
 	}
-	return m.db.Tx(ctx, "trust the clock", func(tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, trust, s.Now, mark)
-		if err != nil || tag.RowsAffected() == 0 || s.Mark.IsZero() {
+	var restored *job.Restore
+	err := m.db.Tx(ctx, "trust the clock", func(tx pgx.Tx) error {
+		restored = nil
+		tag, err := tx.Exec(ctx, lock, s.Now, mark)
+		if err != nil || tag.RowsAffected() == 0 {
 			return err
 		}
-		_, err = tx.Exec(ctx, missedSince, s.Mark)
+		_, restored, err = trust(ctx, tx)
 		return err
 	})
+	if err == nil && restored != nil && m.OnRestore != nil {
+		m.OnRestore(*restored)
+	}
+	return err
 }
 
 // missedSince notes that no node served any partition since the mark of the clock, $1: sessions were renewed meanwhile,
@@ -65,27 +73,19 @@ func (a *Admin) Clock(ctx context.Context) (s clock.Sample, err error) {
 // records it.
 func (a *Admin) ConfirmClock(ctx context.Context) (s clock.Sample, err error) {
 	err = a.db.Tx(ctx, "confirm the clock", func(tx pgx.Tx) error {
-		var mark *time.Time
-		const lock = `SELECT trusted_at FROM cluster WHERE only_row FOR UPDATE`
-		if err := tx.QueryRow(ctx, lock).Scan(&mark); err != nil {
+		if _, err := tx.Exec(ctx, `SELECT FROM cluster FOR UPDATE`); err != nil {
 			return err
 		}
-		if err := tx.QueryRow(ctx, `UPDATE cluster SET trusted_at = now() RETURNING now()`).Scan(&s.Now); err != nil {
+		if s, _, err = trust(ctx, tx); err != nil {
 			return err
-		}
-		s.Now, s.Mark = s.Now.UTC(), deref(mark).UTC()
-		if mark != nil {
-			if _, err := tx.Exec(ctx, missedSince, *mark); err != nil {
-				return err
-			}
 		}
 		if err := pool.Enter(ctx, tx, pool.In(access.DefaultNamespace)); err != nil {
 			return err
 		}
 		return audit(ctx, tx, auditParams{access.DefaultNamespace, itself, "clock.confirm", "clock"}, struct {
-			Now     time.Time  `json:"now"`
-			Trusted *time.Time `json:"trusted,omitempty"`
-		}{s.Now, mark})
+			Now     time.Time `json:"now"`
+			Trusted time.Time `json:"trusted,omitzero"`
+		}{s.Now, s.Mark})
 	})
 	return s, err
 }

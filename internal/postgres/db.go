@@ -152,6 +152,7 @@ type Members struct {
 	db         pool.All
 	node       *doctor.Node
 	OnFailover func(job.Failover) // called when a renewal notices that the database failed over; may be nil
+	OnRestore  func(job.Restore)  // called when a renewal notices that the database was restored; may be nil
 	last       lastRenewal
 	// Slots returns how many slots the node has, and how many of them are free; nil: renewals do not report them.
 	Slots func() (all, free int)
@@ -228,6 +229,17 @@ func (c *schedules) get(text string) (*schedule.Schedule, error) {
 	}
 	c.byID[text] = s
 	return s, nil
+}
+
+// read reads the schedule and the missed policy of a cursor.
+func (c *schedules) read(text, missed string) (s *schedule.Schedule, policy job.Missed, err error) {
+	if s, err = c.get(text); err != nil {
+		return nil, policy, err
+	}
+	if err := json.Unmarshal([]byte(missed), &policy); err != nil {
+		return nil, policy, fmt.Errorf("read the missed policy: %w", err)
+	}
+	return s, policy, nil
 }
 
 func noRows(err error) bool { return errors.Is(err, pgx.ErrNoRows) }

@@ -78,7 +78,7 @@ func (b *bulk) changeSteps() []*hot {
 			require.NoError(t, err)
 			require.Equal(t, 2, n)
 		}, ways: []string{
-			"cursor by address", "cursor by partition id", "dead_letter by partition job_id", "job by address",
+			"cluster", "cursor by address", "cursor by partition id", "dead_letter by partition job_id", "job by address",
 			"job by partition cursor_id", "job by partition id",
 			"job by remove_at", "job_version by address", "job_version by partition job_id", "run by partition job_id",
 		}},

@@ -296,7 +296,7 @@ func (b *bulk) hotSteps() []*hot {
 			runs, err := b.store.Pending(ctx, all, now.Add(time.Hour))
 			require.NoError(t, err)
 			require.NotEmpty(t, runs)
-		}, ways: []string{"run by partition"}},
+		}, ways: []string{"cluster", "run by partition"}},
 		{name: "Sweep", step: func() {
 			_, err := b.store.Sweep(ctx, job.SweepParams{
 				Partitions: all, From: now.Add(-time.Minute), To: now.Add(time.Minute),
@@ -308,8 +308,8 @@ func (b *bulk) hotSteps() []*hot {
 			// The first ones end.
 			slices.SortFunc(done, func(x, y job.Completion) int { return bytes.Compare(x.Key.Job[:], y.Key.Job[:]) })
 		}, ways: []string{
-			"job by partition id", "namespace by id", "partition", "queue", "run by address", "run by partition job_id",
-			"run by partition job_id due_at seq", "session",
+			"cluster", "job by partition id", "namespace by id", "partition", "queue", "run by address",
+			"run by partition job_id", "run by partition job_id due_at seq", "session",
 		}},
 		{name: "Unclaimed", step: func() {
 			left, err := b.store.Unclaimed(ctx, completionKeys(done))
@@ -354,7 +354,7 @@ func (b *bulk) hotSteps() []*hot {
 			require.Equal(t, 100, written)
 		}, ways: []string{"run by partition job_id due_at seq"}},
 		{name: "Admit", before: func() { keys = b.replacing() }, step: func() { b.admit(keys) }, ways: []string{
-			"job by partition id", "namespace by id", "partition", "permit by address",
+			"cluster", "job by partition id", "namespace by id", "partition", "permit by address",
 			"permit by limit_kind limit_id number", "queue", "run by address", "run by partition job_id",
 			"run by partition job_id due_at seq", "session",
 		}},
@@ -364,7 +364,7 @@ func (b *bulk) hotSteps() []*hot {
 			require.Equal(t, 30, len(attempts)) //nolint:testifylint // Len would print them all
 			require.Equal(t, 20, len(refused))  //nolint:testifylint // Len would print them all
 		}, ways: []string{
-			"job by partition id", "namespace by id", "partition", "permit by limit_kind limit_id number",
+			"cluster", "job by partition id", "namespace by id", "partition", "permit by limit_kind limit_id number",
 			"queue", "queue_rate by queue_id", "queue_waiter by queue_id", "run by address", "run by partition job_id",
 			"run by partition job_id due_at seq", "session",
 			"sort of queue_waiter", // one for each node

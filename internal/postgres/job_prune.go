@@ -58,6 +58,7 @@ const unneeded = `NOT EXISTS (SELECT FROM run WHERE partition = j.partition AND 
 const findRemovable = `
 SELECT j.partition, j.id, j.cursor_id, j.remove_at FROM job j
 WHERE j.remove_at <= now() AT TIME ZONE 'UTC' AND belfry_clock_trusted()
+  AND NOT (SELECT held_from < held_until FROM cluster WHERE only_row) /* they may still run */
   AND j.remove_at >= coalesce($2::timestamp, now() AT TIME ZONE 'UTC' - interval '1 h') AND ` + unneeded + `
 ORDER BY j.remove_at LIMIT $1`
 

@@ -42,11 +42,15 @@ func (m *Members) Register(
 
 // seen notes that a node is renewing its session. Each node does so at least once per second. If none did for longer
 // than gap, the database was down or its clock jumped, and the time that all processes have to renew begins: see
-// expired. It also moves the mark of the clock, by up to clock.MaxStep.
+// expired. It also moves the mark of the clock, by up to clock.MaxStep, with the server that it was on: a failover that
+// is shorter than that leaves no trace.
 const seen = `seen AS (
     UPDATE cluster SET seen_at = now(), up_since = CASE
         WHEN seen_at BETWEEN now() - ` + gap + ` AND now() + ` + gap + ` THEN up_since ELSE now() END,
-        trusted_at = CASE WHEN trusted_at BETWEEN now() - interval '10 s' AND now() THEN now() ELSE trusted_at END
+        (trusted_at, trusted_system, trusted_timeline) = (
+            SELECT CASE WHEN fresh THEN now() ELSE trusted_at END, CASE WHEN fresh THEN belfry_system() ELSE trusted_system END,
+                   CASE WHEN fresh THEN belfry_timeline() ELSE trusted_timeline END
+            FROM (SELECT trusted_at BETWEEN now() - interval '10 s' AND now() AS fresh) f)
     WHERE seen_at NOT BETWEEN now() - interval '0.5 s' AND now() + interval '0.5 s' /* write the row less often */
 )`
 

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/postgres/pool"
-	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
 var (
@@ -53,17 +51,22 @@ func (e *Engine) plan(ctx context.Context, in job.PlanParams, wait bool) (out jo
 		// Every statement below uses this instant and reads no clock. If the commit is lost, the cursors are planned
 		// again, so it need not wait for the disk.
 		const begin = `
-SELECT now(), belfry_clock_trusted() FROM (
+SELECT now(), belfry_clock_trusted(), (SELECT restored_until FROM cluster WHERE only_row) FROM (
     SELECT set_config('synchronous_commit', 'off', true), set_config('lock_timeout', '` + lockTimeout + `', true),
            ` + string(pool.KeyLookups) + ` OFFSET 0) s`
 		var trusted bool
-		if err := tx.QueryRow(ctx, begin).Scan(&out.Now, &trusted); err != nil || !trusted {
+		var restored *time.Time
+		if err := tx.QueryRow(ctx, begin).Scan(&out.Now, &trusted, &restored); err != nil || !trusted {
 			return err
 		}
 		if err := lockOwned(ctx, tx, &in); err != nil || len(in.Partitions) == 0 {
 			return err
 		}
-		batch, err := e.planCursors(ctx, tx, in, wait, &out)
+		bound := &planBound{
+			engine: e, tx: tx, now: out.Now, until: out.Now.Add(in.LookAhead), restored: deref(restored), max: in.Runs,
+			out: &out, batch: &planBatch{upTo: uuid.Max},
+		}
+		batch, err := bound.planCursors(ctx, in, wait)
 		if err != nil || out.Cursors == 0 {
 			return err
 		}
@@ -136,13 +139,8 @@ type planBatch struct {
 
 // planCursors locks the cursors that are due and calls job.Plan for each. It handles late cursors first and alone,
 // because it waits for their locks. Locked cursors that are not late are skipped.
-func (e *Engine) planCursors(
-	ctx context.Context, tx pgx.Tx, in job.PlanParams, wait bool, out *job.Planned,
-) (*planBatch, error) {
-	p := &planBound{
-		engine: e, tx: tx, now: out.Now, until: out.Now.Add(in.LookAhead), max: in.Runs, out: out,
-		batch: &planBatch{upTo: uuid.Max},
-	}
+func (p *planBound) planCursors(ctx context.Context, in job.PlanParams, wait bool) (*planBatch, error) {
+	tx, out := p.tx, p.out
 	if p.max == 0 {
 		p.max = job.PlanRuns
 	}
@@ -203,7 +201,7 @@ func (e *Engine) planCursor(c *dueCursor, in *job.PlanInput) (result job.PlanRes
 			err = fmt.Errorf("panic: %v", r)
 		}
 	}()
-	if in.Schedule, in.Missed, err = e.readCursor(c.schedule, c.missed); err != nil {
+	if in.Schedule, in.Missed, err = e.schedules.read(c.schedule, c.missed); err != nil {
 		return job.PlanResult{}, err
 	}
 	in.NextDue, in.PacedTo, in.Begun, in.MissedUntil = c.next, deref(c.pacedTo), c.origin, deref(c.missedUntil)
@@ -211,17 +209,6 @@ func (e *Engine) planCursor(c *dueCursor, in *job.PlanInput) (result job.PlanRes
 		in.MissedUntil = in.Now.Add(-job.MissedGrace)
 	}
 	return job.Plan(*in)
-}
-
-// readCursor reads the schedule and the missed policy of a cursor.
-func (e *Engine) readCursor(text, missed string) (s *schedule.Schedule, policy job.Missed, err error) {
-	if s, err = e.schedules.get(text); err != nil {
-		return nil, policy, err
-	}
-	if err := json.Unmarshal([]byte(missed), &policy); err != nil {
-		return nil, policy, fmt.Errorf("read the missed policy: %w", err)
-	}
-	return s, policy, nil
 }
 
 func (b *planBatch) addBroken(partition int16, cursor int64, retryAt time.Time, problem error) {

@@ -22,7 +22,8 @@ type planBound struct {
 	engine     *Engine
 	tx         pgx.Tx
 	now, until time.Time
-	max        int // runs
+	restored   time.Time // see job.PlanInput
+	max        int       // runs
 	batch      *planBatch
 	out        *job.Planned
 }
@@ -52,7 +53,10 @@ func (p *planBound) decide(ctx context.Context, cursors []dueCursor) error {
 			return nil
 		}
 		p.out.Cursors++
-		in := job.PlanInput{Now: p.now, Until: p.until, Results: min(max(1, left/max(1, jobs[i])), job.PlanResults)}
+		in := job.PlanInput{
+			Now: p.now, Until: p.until, RestoredUntil: p.restored,
+			Results: min(max(1, left/max(1, jobs[i])), job.PlanResults),
+		}
 		if alone {
 			in.Results = 1
 		}

@@ -60,7 +60,7 @@ func (b *bulk) pullSteps() []*hot {
 			_, first, err := b.store.ScanDue(ctx, pullFeeds(w.Queue), job.ScanParams{Ahead: time.Second, Limit: 1})
 			require.NoError(t, err)
 			require.False(t, first[0].IsZero())
-		}, ways: []string{"run by queue_id handler priority run_at"}},
+		}, ways: []string{"cluster", "run by queue_id handler priority run_at"}},
 		{name: "PullClaim", step: func() {
 			var err error
 			got, err = b.store.PullClaim(ctx, job.PullClaimParams{
@@ -72,8 +72,8 @@ func (b *bulk) pullSteps() []*hot {
 			require.NoError(t, err)
 			require.Len(t, got.Claimed, 50)
 		}, ways: []string{
-			"job by partition id", "namespace by id", "partition", "queue", "run by address", "run by partition job_id",
-			"run by partition job_id due_at seq", "run by queue_id handler priority run_at", "session",
+			"cluster", "job by partition id", "namespace by id", "partition", "queue", "run by address",
+			"run by partition job_id", "run by partition job_id due_at seq", "run by queue_id handler priority run_at", "session",
 		}},
 		{name: "Heartbeat", step: func() {
 			percent := int16(1)
@@ -107,7 +107,7 @@ func (b *bulk) pullSteps() []*hot {
 			require.True(t, done)
 			require.NotNil(t, claimed)
 		}, ways: []string{
-			"job by partition id", "namespace by id", "partition", "queue", "run by address",
+			"cluster", "job by partition id", "namespace by id", "partition", "queue", "run by address",
 			"run by partition job_id", "run by partition job_id due_at seq", "session",
 		}},
 		{

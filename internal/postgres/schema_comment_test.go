@@ -70,7 +70,7 @@ var (
 
 // numbers are the smallint columns with plain numbers.
 var numbers = []string{
-	"partition", "seq", "attempt", "priority", "free_attempts", "percent", "status", "part", "failures", "id",
+	"partition", "seq", "attempt", "attempt_base", "priority", "free_attempts", "percent", "status", "part", "failures", "id",
 }
 
 // TestEveryCodeIsExplained: a column of codes says in its comment what each code means.

@@ -52,14 +52,16 @@ func (a *API) Why(ctx context.Context, o why.Params) (out []why.Story, err error
 const whyCluster = `
 SELECT now(), ` + historyFrom + `,
        EXISTS (SELECT FROM partition p JOIN session s ON s.id = p.owner WHERE p.id = $1 AND s.expires_at > now()),
-       (SELECT min(created_at) FROM job_version WHERE partition = $1 AND job_id = $2)`
+       (SELECT min(created_at) FROM job_version WHERE partition = $1 AND job_id = $2),
+       (SELECT nullif(held_from, '-infinity') FROM cluster WHERE only_row),
+       (SELECT nullif(held_until, '-infinity') FROM cluster WHERE only_row)`
 
 // readJob reads the facts that are the same for all times.
 func (y *whyReader) readJob(ctx context.Context) error {
 	id, partition := y.order.Job, job.PartitionOf(y.order.Job)
 	f := &y.facts
 	f.ID = id
-	var created *time.Time
+	var created, from, until *time.Time
 	var batch pgx.Batch
 	batch.Queue(selectJob+whereJob, partition, id, y.order.Namespace).Query(func(rows pgx.Rows) error {
 		found, err := pgx.CollectRows(rows, scanJob)
@@ -69,7 +71,7 @@ func (y *whyReader) readJob(ctx context.Context) error {
 		return err
 	})
 	batch.Queue(whyCluster, partition, id).QueryRow(func(row pgx.Row) error {
-		return row.Scan(&f.Now, &f.HistoryFrom, &f.Owned, &created)
+		return row.Scan(&f.Now, &f.HistoryFrom, &f.Owned, &created, &from, &until)
 	})
 	if err := y.tx.SendBatch(ctx, &batch).Close(); err != nil {
 		return err
@@ -77,7 +79,7 @@ func (y *whyReader) readJob(ctx context.Context) error {
 	if created == nil {
 		return ErrNotFound
 	}
-	f.Created = created.UTC()
+	f.Created, f.HeldFrom, f.HeldUntil = created.UTC(), deref(from), deref(until)
 	if y.row == nil {
 		return y.lastActor(ctx, "job.delete", job.FormatJobID(id), &f.DeletedAt, &f.DeletedBy)
 	}

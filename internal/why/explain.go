@@ -76,6 +76,8 @@ type Facts struct {
 
 	NextDue     time.Time // the first occurrence that is not planned; zero if the schedule has ended
 	Owned       bool      // a live node owns the job's partition
+	HeldFrom    time.Time // runs that are due from here until HeldUntil are held, because the database was restored
+	HeldUntil   time.Time
 	HistoryFrom time.Time // runs that ended before are no longer kept
 	QueuePaused time.Time // since when; zero if it is not paused
 	QueueNote   string

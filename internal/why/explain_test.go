@@ -209,6 +209,14 @@ func TestExplain(t *testing.T) {
 			live(job.StatusDue, func(e *job.Entry, f *why.Facts) { f.Others = 1 }), why.Behind, "",
 			[]string{"waits for another run"},
 		},
+		"held by a restore": {
+			live(job.StatusDue, func(e *job.Entry, f *why.Facts) { f.HeldUntil = e.DueAt.Add(1) }), why.Due, "",
+			[]string{"restored to an earlier time", "belfry restore status"},
+		},
+		"held no more": {
+			live(job.StatusDue, func(e *job.Entry, f *why.Facts) { f.HeldUntil = e.DueAt }), why.Due, "",
+			[]string{"free slot"},
+		},
 		"waits a slot": {live(job.StatusDue, func(*job.Entry, *why.Facts) {}), why.Due, "", []string{"free slot"}},
 		"due, no nodes": {
 			live(job.StatusDue, func(e *job.Entry, f *why.Facts) { f.Owned = false }), why.Due, "",

@@ -35,6 +35,9 @@ func (x *explainer) nextStep(story Story) string {
 	case Planned, NotDue:
 		return "No action needed."
 	case Due:
+		if x.held(*story.Entry) {
+			return "Ask an operator to run: belfry restore status"
+		}
 		if !x.Owned {
 			return "Start a node, or find out why none is alive. The run is not lost: it starts late."
 		}
@@ -73,6 +76,12 @@ func (x *explainer) nextStep(story Story) string {
 	default:
 		return ""
 	}
+}
+
+// held reports whether a restore of the database keeps a run from starting.
+func (x *explainer) held(e job.Entry) bool {
+	pending := e.Status == job.StatusDue || e.Status == job.StatusPending || e.Status == job.StatusRetrying
+	return pending && !e.DueAt.Before(x.HeldFrom) && e.DueAt.Before(x.HeldUntil)
 }
 
 // expired reports whether the deadline of a due run has passed, so that it will not start.
@@ -135,6 +144,9 @@ func (x *explainer) afterSkip(story Story) string {
 		return backfill + "If each is needed, set overlap to queue or allow."
 	case job.ReasonGap:
 		return backfill + "With dst.gap shift it runs when the gap ends."
+	case job.ReasonRestored:
+		return "Check at the target whether it happened. If not: until the restore is accepted, an operator can run it with " +
+			"belfry restore accept; later, backfill it."
 	case job.ReasonCalendar:
 		return backfill + "To run it at such a time, change the calendars of the schedule."
 	default:

@@ -57,6 +57,9 @@ func (x *explainer) describePending(e job.Entry) (Code, string) {
 	case e.Message != "":
 		return Deferred, x.sprintf("It was deferred: %s. It may start from %s on. This does not count as an attempt.", e.Message,
 			e.RunAt)
+	case x.held(e):
+		return Due, "It is held: the database was restored to an earlier time, and it may have been delivered in the " +
+			"forgotten time. It does not start until an operator accepts the restore."
 	case e.Status == job.StatusRetrying:
 		return Retrying, x.retrying(e)
 	case e.Status == job.StatusPending:
@@ -173,6 +176,9 @@ func (x *explainer) skipped(why job.Reason) string {
 		return x.doesNotRun("the clock is put forward past it that day, and dst.gap is skip")
 	case job.ReasonCalendar:
 		return x.doesNotRun("a calendar of the job excludes this time")
+	case job.ReasonRestored:
+		return "It did not run: the database was restored to an earlier time, and whether this occurrence was delivered " +
+			"in the forgotten time is unknown."
 	case job.ReasonDeleted:
 		return "It did not run: the job was deleted before it could start."
 	default:

@@ -61,11 +61,12 @@ func allowed(d time.Duration) time.Duration {
 // setup says how to create a cluster.
 type setup struct {
 	nodes int
-	named bool // each node has its own name
-	own   bool // its own PostgreSQL, which the test can kill
-	ha    bool // its own PostgreSQL with two synchronous standbys
-	async bool // the standbys are asynchronous
-	clock bool // its own PostgreSQL, whose clock the test can set
+	named bool      // each node has its own name
+	own   bool      // its own PostgreSQL, which the test can kill
+	ha    bool      // its own PostgreSQL with two synchronous standbys
+	async bool      // the standbys are asynchronous
+	clock bool      // its own PostgreSQL, whose clock the test can set
+	on    *database // a PostgreSQL that the test has created
 
 	patroni bool // its own PostgreSQL with two synchronous standbys, managed by Patroni
 
@@ -118,6 +119,9 @@ func newCluster(t *testing.T, s setup) *cluster {
 		c.url = c.group.urlOf(serverRole, false)
 	case s.clock:
 		c.db = newDatabaseWithClock(t)
+		c.url = c.migrate(c.db, c.db.url())
+	case s.on != nil:
+		c.db = s.on
 		c.url = c.migrate(c.db, c.db.url())
 	case s.own || pooled():
 		c.db = newDatabase(t)

@@ -11,7 +11,8 @@
 //	sql       executed on the real schema; "sql fails=CODE" must fail with this SQLSTATE, "sql returns=VALUE"
 //	          must return this value, "sql setup" is repeated before the blocks after it
 //	go        compiled with the Go SDK
-//	ini       settings of PostgreSQL, PgBouncer and systemd
+//	ini       settings of PostgreSQL, PgBouncer and systemd; "ini pgbackrest" and "sh backup" are used by TestRestore of
+//	          test/cluster
 //	text      diagrams and samples, not checked; "text like=internal/why": messages that this package prints
 //	mermaid   generated diagrams
 package docs

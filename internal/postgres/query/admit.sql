@@ -14,12 +14,16 @@ SELECT r.ctid::text, r.run_at, r.attempt, r.attempt > 0 AND r.attempts IS NULL /
                  AND greatest(o.claimed_at, o.run_at) <= r.due_at),
        (SELECT count(*) FROM run o
         WHERE o.partition = r.partition AND o.job_id = r.job_id AND o.state = 0 /* pending */
-          AND (o.due_at, o.seq) < (r.due_at, r.seq) AND o.run_at <= now() + $6::interval)
+          AND (o.due_at, o.seq) < (r.due_at, r.seq) AND o.run_at <= now() + $6::interval
+          AND (o.due_at < (SELECT held_from FROM cluster WHERE only_row)
+               OR o.due_at >= (SELECT held_until FROM cluster WHERE only_row)))
 FROM run r JOIN job j ON j.partition = r.partition AND j.id = r.job_id
 WHERE r.partition = $1 AND r.job_id = $2 AND r.due_at = $3 AND r.seq = $4
   AND r.state = 0 /* pending */ AND r.run_at <= now() + $6::interval
   AND EXISTS (SELECT FROM session WHERE id = $5 AND expires_at > now()) AND belfry_clock_trusted()
   AND (r.handler IS NOT NULL) = $7::boolean
+  AND (r.due_at < (SELECT held_from FROM cluster WHERE only_row)
+       OR r.due_at >= (SELECT held_until FROM cluster WHERE only_row))
   AND CASE WHEN r.handler IS NULL
            THEN EXISTS (SELECT FROM partition
                         WHERE id = $1 AND owner = $5

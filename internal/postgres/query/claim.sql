@@ -1,6 +1,7 @@
 -- Claim: starts those of the runs named by $1 to $4 (partition, job, due time, sequence) that are pending, due within
 -- the lead $6, in a partition that session $5 owns, under no limit, and need no decision. It returns what a target
 -- needs to deliver them. Runs that came due while no node served the partition wait until CatchUp has decided them.
+-- After a restore of the database, runs of the forgotten time are held, and attempt numbers begin above attempt_base.
 --
 -- The form and the settings pool.KeyLookups, which the same transaction applies first, allow one plan only: each key is
 -- looked up by the whole primary key and the rows are updated by their address. A join would flip to a quadratic plan
@@ -12,7 +13,12 @@ WITH k AS MATERIALIZED (
     SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS job_id, unnest($3::timestamptz[]) AS due_at,
            unnest($4::smallint[]) AS seq
 ), claimed AS (
-    UPDATE run SET state = 1 /* running */, attempt = attempt + 1, session_id = $5, claimed_at = now()
+    UPDATE run SET state = 1 /* running */, session_id = $5, claimed_at = now(),
+        attempt = 1 + CASE WHEN due_at < (SELECT restored_until FROM cluster WHERE only_row)
+            THEN greatest(attempt, (SELECT attempt_base FROM cluster WHERE only_row)) ELSE attempt END,
+        free_attempts = CASE WHEN due_at < (SELECT restored_until FROM cluster WHERE only_row)
+            THEN coalesce(free_attempts, 0) + greatest(0, (SELECT attempt_base FROM cluster WHERE only_row) - attempt)
+            ELSE free_attempts END
     WHERE ctid = ANY (ARRAY(
         SELECT x.address
         FROM k, LATERAL (
@@ -22,6 +28,8 @@ WITH k AS MATERIALIZED (
               AND (SELECT owner FROM partition
                    WHERE id = k.partition
                      AND (missed_from IS NULL OR r.due_at < missed_from OR r.due_at >= missed_until)) = $5
+              AND (r.due_at < (SELECT held_from FROM cluster WHERE only_row)
+                   OR r.due_at >= (SELECT held_until FROM cluster WHERE only_row))
               AND r.concurrency_key IS NULL AND r.queue_id <> ALL (ARRAY(SELECT id FROM queue WHERE limited))
               AND (r.admit = 0 /* freely */ OR r.admit = 1 /* if alone */ AND NOT EXISTS (
                   SELECT FROM run o

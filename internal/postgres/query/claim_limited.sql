@@ -13,6 +13,8 @@ SELECT x.* FROM k, LATERAL (
       AND r.state = 0 /* pending */ AND r.run_at <= now() AND r.handler IS NULL
       AND (SELECT owner FROM partition
            WHERE id = k.partition AND (missed_from IS NULL OR r.due_at < missed_from OR r.due_at >= missed_until)) = $5
+      AND (r.due_at < (SELECT held_from FROM cluster WHERE only_row)
+           OR r.due_at >= (SELECT held_until FROM cluster WHERE only_row))
       AND (r.admit = 0 /* freely */ OR r.admit = 1 /* if alone */ AND NOT EXISTS (
           SELECT FROM run o WHERE o.partition = k.partition AND o.job_id = k.job_id AND o.state <> 0 /* live */))
     LIMIT 1 FOR UPDATE OF r SKIP LOCKED) x

@@ -20,6 +20,8 @@ FROM w, LATERAL (
       AND (r.due_at >= now() - interval '10 s' OR r.origin <> 0 /* schedule */ OR r.attempt > 0 OR EXISTS (
           SELECT FROM partition p JOIN session s ON s.id = p.owner AND s.expires_at > now()
           WHERE p.id = w.partition AND (missed_from IS NULL OR r.due_at < missed_from OR r.due_at >= missed_until)))
+      AND (r.due_at < (SELECT held_from FROM cluster WHERE only_row)
+           OR r.due_at >= (SELECT held_until FROM cluster WHERE only_row))
       AND (r.admit = 0 /* freely */ OR r.admit = 1 /* if alone */ AND NOT EXISTS (
           SELECT FROM run o WHERE o.partition = w.partition AND o.job_id = w.job_id AND o.state <> 0 /* live */))
     LIMIT 1 FOR UPDATE OF r SKIP LOCKED) x

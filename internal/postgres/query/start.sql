@@ -5,8 +5,14 @@ WITH p AS MATERIALIZED (
     SELECT unnest($1::text[])::tid AS address, unnest($2::uuid[]) AS session_id, unnest($3::bigint[]) AS queue_permit,
            unnest($4::bigint[]) AS key_permit
 ), claimed AS (
-    UPDATE run r SET state = 1 /* running */, attempt = r.attempt + 1, session_id = p.session_id, claimed_at = now(),
-        queue_permit = p.queue_permit, key_permit = p.key_permit
+    UPDATE run r SET state = 1 /* running */, session_id = p.session_id, claimed_at = now(),
+        queue_permit = p.queue_permit, key_permit = p.key_permit,
+        attempt = 1 + CASE WHEN r.due_at < (SELECT restored_until FROM cluster WHERE only_row)
+            THEN greatest(r.attempt, (SELECT attempt_base FROM cluster WHERE only_row)) ELSE r.attempt END,
+        free_attempts = CASE WHEN r.due_at < (SELECT restored_until FROM cluster WHERE only_row)
+            THEN coalesce(r.free_attempts, 0)
+                + greatest(0, (SELECT attempt_base FROM cluster WHERE only_row) - r.attempt)
+            ELSE r.free_attempts END
     FROM p WHERE r.ctid = p.address
     RETURNING r.partition, r.job_id, r.due_at, r.seq, r.attempt, r.version, r.origin, r.run_at, r.session_id,
               r.claimed_at, r.handler, r.payload, r.trace, r.idempotency_key, r.queue_id

@@ -1,0 +1,209 @@
+package local
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/belfry-dev/belfry/internal/app"
+	"github.com/belfry-dev/belfry/internal/cli/terminal"
+	"github.com/belfry-dev/belfry/internal/cli/usage"
+	"github.com/belfry-dev/belfry/internal/config"
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+func newRestore() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "restore", Short: "Show and accept a restore of the database to an earlier time",
+		Long: `A database that was restored to an earlier time has forgotten what was delivered
+since. Nodes notice it when they start. They run what is due from then on, and hold
+what was due before, because it may have been delivered in the forgotten time.
+Decide about it with accept. Both commands need a database URL: that of the nodes
+is enough.`,
+		Example: `  belfry restore status
+  belfry restore accept
+  belfry restore accept --occurrences skip`,
+	}
+	usage.Group(cmd, newRestoreStatus(), newRestoreAccept())
+	for _, c := range cmd.Commands() {
+		config.Flags(c.Flags(), "database_url", "database_url_file")
+	}
+	return cmd
+}
+
+// restoreView is a restore in the output for programs.
+type restoreView struct {
+	From        *time.Time            `json:"from"` // null: the database was never restored
+	Until       *time.Time            `json:"until"`
+	HeldFrom    *time.Time            `json:"held_from"` // null: nothing is held
+	Occurrences []job.HeldOccurrences `json:"occurrences"`
+	More        bool                  `json:"more"`
+}
+
+func viewRestore(r job.Restore) restoreView {
+	v := restoreView{Occurrences: r.Occurrences, More: r.More}
+	if r.Until.IsZero() {
+		return v
+	}
+	v.From, v.Until = &r.From, &r.Until
+	if r.Held() {
+		begin := r.Begin()
+		v.HeldFrom = &begin
+	}
+	return v
+}
+
+func newRestoreStatus() *cobra.Command {
+	var output *string
+	cmd := &cobra.Command{
+		Use: "status", Short: "Show the last restore of the database, and whether runs are held", Args: noArgs,
+		Example: `  belfry restore status
+  belfry restore status -o json`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := usage.CheckOutput(*output); err != nil {
+				return err
+			}
+			r, err := readRestore(cmd, time.Time{})
+			if err != nil {
+				return err
+			}
+			if *output == usage.Table {
+				return printRestore(cmd, r)
+			}
+			return terminal.WriteValue(cmd.OutOrStdout(), *output, viewRestore(r))
+		},
+	}
+	output = usage.OutputFlag(cmd.Flags())
+	return cmd
+}
+
+func readRestore(cmd *cobra.Command, to time.Time) (job.Restore, error) {
+	v, err := loadConfig(cmd)
+	if err != nil {
+		return job.Restore{}, err
+	}
+	return app.Restore(cmd.Context(), v.DatabaseURL, to)
+}
+
+func printRestore(cmd *cobra.Command, r job.Restore) error {
+	text := "The database was never restored to an earlier time, as far as nodes noticed."
+	switch {
+	case r.Held():
+		text = fmt.Sprintf("The database was restored to %s. Nodes noticed it at %s.\n"+
+			"What is due from %s until then is held: it may have been delivered in the forgotten time.\n"+
+			"List it, then decide:\n"+
+			"  belfry restore accept --from %[3]s --to %[2]s --occurrences list\n"+
+			"  belfry restore accept --from %[3]s --to %[2]s --occurrences skip\n"+
+			"  belfry restore accept --from %[3]s --to %[2]s --occurrences run",
+			format(r.From), format(r.Until), format(r.Begin()))
+	case !r.Until.IsZero():
+		text = fmt.Sprintf("The database was restored to %s. Nodes noticed it at %s. It is accepted: nothing is held.",
+			format(r.From), format(r.Until))
+	}
+	_, err := fmt.Fprintln(cmd.OutOrStdout(), text)
+	return err
+}
+
+// format keeps the microseconds of the database: what is accepted begins and ends exactly there.
+func format(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
+
+func newRestoreAccept() *cobra.Command {
+	var from, to, occurrences string
+	cmd := &cobra.Command{
+		Use: "accept", Short: "Decide about the runs that a restore of the database holds", Args: noArgs,
+		Long: `Decide about what was due in the time that the restored database has forgotten.
+
+  list   print it and change nothing
+  skip   none of it runs; each is skipped with the reason restored
+  run    the missed policies of the jobs decide, as after an outage; what runs has
+         the same idempotency key as before and a higher attempt number
+
+To treat parts differently, accept them one after the other. If you know that the
+database failed at 14:00, skip what was due until then, and run the rest.`,
+		Example: `  belfry restore accept
+  belfry restore accept --occurrences skip
+  belfry restore accept --to 2026-03-08T14:00:00Z --occurrences skip`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			r, err := readRestore(cmd, time.Time{})
+			if err != nil {
+				return err
+			}
+			p := job.AcceptParams{From: r.Begin(), To: r.Until, Run: occurrences == "run"}
+			if err := parseRange(&p, from, to); err != nil {
+				return err
+			}
+			if err := r.Check(p); err != nil {
+				return err
+			}
+			switch occurrences {
+			case "list":
+				return listHeld(cmd, p)
+			case "skip", "run":
+				return acceptRestore(cmd, p)
+			}
+			return fmt.Errorf("--occurrences %q: use list, skip or run", occurrences)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&from, "from", "", "where the part begins, as RFC 3339; default: with what is held")
+	f.StringVar(&to, "to", "", "where the part ends; default: when the restore was noticed")
+	f.StringVar(&occurrences, "occurrences", "list", "what to do: list, skip or run")
+	return cmd
+}
+
+func parseRange(p *job.AcceptParams, from, to string) (err error) {
+	for _, f := range []struct {
+		name, text string
+		at         *time.Time
+	}{{"--from", from, &p.From}, {"--to", to, &p.To}} {
+		if f.text == "" {
+			continue
+		}
+		if *f.at, err = time.Parse(time.RFC3339Nano, f.text); err != nil {
+			return fmt.Errorf("%s %q is not a time like 2026-03-08T14:00:00Z", f.name, f.text)
+		}
+	}
+	return nil
+}
+
+func listHeld(cmd *cobra.Command, p job.AcceptParams) error {
+	r, err := readRestore(cmd, p.To)
+	if err != nil {
+		return err
+	}
+	rows := make([][]string, len(r.Occurrences))
+	for i, o := range r.Occurrences {
+		runs := strconv.FormatInt(o.Runs, 10)
+		if o.Planned {
+			runs = "up to " + strconv.FormatInt(o.Count, 10)
+		}
+		rows[i] = []string{
+			o.Namespace, o.Job, o.From.Format(time.RFC3339), o.To.Format(time.RFC3339), strconv.FormatInt(o.Count, 10), runs,
+		}
+	}
+	err = terminal.WriteTable(cmd.OutOrStdout(),
+		[]string{"NAMESPACE", "JOB", "FIRST DUE", "LAST DUE", "OCCURRENCES", "WOULD RUN"}, rows)
+	if err == nil && r.More {
+		_, err = fmt.Fprintln(cmd.OutOrStdout(), "There are more.")
+	}
+	return err
+}
+
+func acceptRestore(cmd *cobra.Command, p job.AcceptParams) error {
+	v, err := loadConfig(cmd)
+	if err != nil {
+		return err
+	}
+	out, err := app.AcceptRestore(cmd.Context(), v.DatabaseURL, p)
+	if err != nil {
+		return err
+	}
+	text := fmt.Sprintf("skipped %d pending runs; occurrences that had no run stay skipped", out.Skipped)
+	if p.Run {
+		text = fmt.Sprintf("released %d runs; nodes apply the missed policies to those that were planned", out.Runs)
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "accepted up to %s: %s\n", format(p.To), text)
+	return err
+}

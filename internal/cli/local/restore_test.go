@@ -1,0 +1,59 @@
+package local_test
+
+import (
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/pgtest"
+)
+
+func TestRestoreCommands(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	db, err := pgx.Connect(t.Context(), url)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = db.Close(t.Context()) })
+	restore := func(args ...string) (string, error) {
+		return run(t, append([]string{"restore"}, append(args, "--database-url", url)...)...)
+	}
+	out, err := restore("status")
+	require.NoError(t, err)
+	require.Contains(t, out, "never restored")
+	_, err = restore("accept")
+	require.ErrorContains(t, err, "no restore of the database is waiting")
+
+	_, err = db.Exec(t.Context(), `UPDATE cluster SET restored_from = '2026-03-08T13:00:00Z',
+		restored_until = '2026-03-08T15:00:00Z', held_until = '2026-03-08T15:00:00Z'`)
+	require.NoError(t, err)
+	out, err = restore("status")
+	require.NoError(t, err)
+	require.Contains(t, out, "accept --from 2026-03-08T13:00:00Z --to 2026-03-08T15:00:00Z --occurrences skip")
+	out, err = restore("status", "-o", "json")
+	require.NoError(t, err)
+	require.Contains(t, out, `"held_from": "2026-03-08T13:00:00Z"`)
+	out, err = restore("accept")
+	require.NoError(t, err)
+	require.Contains(t, out, "WOULD RUN")
+	for flags, want := range map[[2]string]string{
+		{"--occurrences", "all"}:         "use list, skip or run",
+		{"--from", "yesterday"}:          "is not a time like",
+		{"--to", "2026-03-08T16:00:00Z"}: "--to must be after 2026-03-08T13:00:00Z and not after 2026-03-08T15:00:00Z",
+	} {
+		_, err = restore("accept", flags[0], flags[1])
+		require.ErrorContains(t, err, want)
+	}
+	out, err = restore("accept", "--to", "2026-03-08T14:00:00Z", "--occurrences", "skip")
+	require.NoError(t, err)
+	require.Contains(t, out, "accepted up to 2026-03-08T14:00:00Z")
+	out, err = restore("status")
+	require.NoError(t, err)
+	require.Contains(t, out, "--from 2026-03-08T14:00:00Z")
+	out, err = restore("accept", "--occurrences", "run")
+	require.NoError(t, err)
+	require.Contains(t, out, "released 0 runs")
+	out, err = restore("status")
+	require.NoError(t, err)
+	require.Contains(t, out, "nothing is held")
+}

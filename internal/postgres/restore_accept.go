@@ -1,0 +1,237 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/belfry-dev/belfry/internal/access"
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/postgres/pool"
+)
+
+var restoreRuns = statement("restore_runs")
+
+// AcceptRestore decides about the runs and occurrences that a restore of the database holds, up to p.To. It works in
+// transactions of bounded size: until the last one commits, everything stays held, and a second call continues.
+//
+// With p.Run the missed policies decide, as after an outage: the runs that were planned are left to CatchUp. The others
+// of the forgotten time, such as retries and triggers, start.
+func (a *Admin) AcceptRestore(ctx context.Context, p job.AcceptParams) (out job.AcceptResult, err error) {
+	r, err := scanRestore(a.db.QueryRow(ctx, readRestore))
+	if err == nil {
+		err = r.Check(p)
+	}
+	if err == nil {
+		err = a.restoreReady(ctx, &r, p)
+	}
+	if err == nil {
+		if p.Run {
+			out.Runs, err = a.runForgotten(ctx, &r, p.To)
+		} else {
+			out.Skipped, err = a.skipHeld(ctx, &r, p.To)
+		}
+	}
+	if err != nil {
+		return out, fmt.Errorf("accept a restore: %w", err)
+	}
+	err = a.db.Tx(ctx, "accept a restore", func(tx pgx.Tx) error {
+		n, err := release(ctx, tx, &r, p)
+		if err == nil {
+			out.Runs += n
+			err = auditAccepted(ctx, tx, &r, p)
+		}
+		return err
+	})
+	return out, err
+}
+
+// restoreReady returns an error while nodes have not done what has to come first: end the runs of dead sessions, skip
+// the occurrences that were not planned, and catch up.
+func (a *Admin) restoreReady(ctx context.Context, r *job.Restore, p job.AcceptParams) error {
+	const unready = `
+SELECT (SELECT count(*) FROM run r WHERE r.state = 1 /* running */ AND r.due_at >= $1 AND r.due_at < $2
+          AND NOT EXISTS (SELECT FROM session s WHERE s.id = r.session_id AND s.expires_at > now())),
+       (SELECT count(*) FROM cursor WHERE plan_at < $2 AND broken_at IS NULL),
+       (SELECT count(*) FROM partition WHERE missed_from IS NOT NULL)`
+	var running, cursors, partitions int64
+	if err := a.db.QueryRow(ctx, unready, r.HeldFrom, p.To).Scan(&running, &cursors, &partitions); err != nil {
+		return err
+	}
+	switch {
+	case running > 0:
+		return fmt.Errorf("%d runs are leased to sessions of before the restore; start a node, which ends them within "+
+			"seconds, and try again", running)
+	case p.Run && cursors+partitions > 0:
+		return errors.New("nodes have not planned past the restore yet; start a node and try again in some seconds")
+	}
+	return nil
+}
+
+// heldBatch bounds the runs that one transaction moves.
+const heldBatch = 10_000
+
+const skipHeldRuns = `
+WITH gone AS (
+    DELETE FROM run WHERE ctid = ANY (ARRAY(
+        SELECT ctid FROM run
+        WHERE partition = $1 AND state = 0 /* pending */ AND due_at >= $2 AND due_at < $3 LIMIT $4 FOR UPDATE))
+    RETURNING *
+)
+INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, ended_at, ended, attempt, origin, status,
+                         queue_id, reason, attempts, idempotency_key, trace)
+SELECT partition, seq, version, job_id, due_at, run_at, now(), 4 /* skipped */, attempt, origin, 0,
+       queue_id, $5, attempts, idempotency_key, trace
+FROM gone`
+
+// skipHeld moves the pending runs that are held to history. Plan has skipped the occurrences that had no run.
+func (a *Admin) skipHeld(ctx context.Context, r *job.Restore, to time.Time) (skipped int64, err error) {
+	for partition := range job.Partitions {
+		for n := int64(heldBatch); n == heldBatch; {
+			tag, err := a.db.Exec(ctx, skipHeldRuns, partition, r.HeldFrom, to, heldBatch, string(job.ReasonRestored))
+			if err != nil {
+				return skipped, err
+			}
+			n = tag.RowsAffected()
+			skipped += n
+		}
+	}
+	return skipped, nil
+}
+
+// forgotten lists the cursors whose occurrences in the forgotten time plan has skipped, page by page.
+const forgotten = `
+SELECT partition, cursor_id, min(from_due) FROM cursor_skip
+WHERE reason = 'restored' AND created_at >= $1 AND from_due < $2 AND (partition, cursor_id) > ($3, $4)
+GROUP BY partition, cursor_id ORDER BY partition, cursor_id LIMIT 1000`
+
+type forgottenCursor struct {
+	partition int16
+	id        int64
+	from      time.Time
+}
+
+// runForgotten inserts the runs that the missed policies choose among the occurrences that plan has skipped. The skips
+// stay for those that are not chosen: a run comes before a skip in the ledger.
+func (a *Admin) runForgotten(ctx context.Context, r *job.Restore, to time.Time) (runs int64, err error) {
+	last := forgottenCursor{partition: -1}
+	for {
+		rows, err := a.db.Query(ctx, forgotten, r.Until, to, last.partition, last.id)
+		if err != nil {
+			return runs, err
+		}
+		page, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (c forgottenCursor, err error) {
+			err = row.Scan(&c.partition, &c.id, &c.from)
+			return c, err
+		})
+		if err != nil || len(page) == 0 {
+			return runs, err
+		}
+		for _, c := range page {
+			c.from = later(c.from, r.HeldFrom)
+			n, err := a.runCursor(ctx, c, to)
+			if err != nil {
+				return runs, fmt.Errorf("cursor %d of partition %d: %w", c.id, c.partition, err)
+			}
+			runs += n
+		}
+		last = page[len(page)-1]
+	}
+}
+
+// runCursor inserts the runs of one cursor, for some jobs in each transaction.
+func (a *Admin) runCursor(ctx context.Context, c forgottenCursor, to time.Time) (runs int64, err error) {
+	var after uuid.UUID
+	for more := true; more; {
+		var written int64
+		last := after
+		err = a.db.Tx(ctx, "run forgotten occurrences", func(tx pgx.Tx) error {
+			more = false
+			var now time.Time
+			var text, missed string
+			// The lock keeps changes of the jobs away.
+			const lock = `SELECT now(), schedule, missed FROM cursor WHERE partition = $1 AND id = $2 FOR UPDATE`
+			if err := tx.QueryRow(ctx, lock, c.partition, c.id).Scan(&now, &text, &missed); err != nil {
+				return ignoreNoRows(err) // its jobs are deleted
+			}
+			due, err := a.missedBefore(c.from, to, now, text, missed)
+			if err != nil || len(due) == 0 {
+				return err
+			}
+			dueAt, runAt := make([]time.Time, len(due)), make([]time.Time, len(due))
+			for i, d := range due {
+				dueAt[i], runAt[i] = d.DueAt, d.RunAt
+			}
+			jobs := max(1, job.PlanRuns/len(due))
+			var read int
+			err = tx.QueryRow(ctx, restoreRuns, c.partition, c.id, dueAt, runAt, now, after, jobs).
+				Scan(&written, &read, &last)
+			more = read == jobs
+			return err
+		})
+		if err != nil {
+			return runs, err
+		}
+		runs, after = runs+written, last
+	}
+	return runs, nil
+}
+
+// missedBefore returns the occurrences of a schedule in [from, to) that a missed policy chooses.
+func (a *Admin) missedBefore(from, to, now time.Time, text, missed string) ([]job.DueTime, error) {
+	in := job.PlanInput{NextDue: from, Now: now, MissedUntil: to}
+	var err error
+	if in.Schedule, in.Missed, err = a.api.schedules.read(text, missed); err != nil {
+		return nil, err
+	}
+	result, err := planAll(in)
+	return result.Due, err
+}
+
+// release ends the hold up to p.To. Runs that CatchUp decides about stay as they are, and their owner loads them after
+// that. The others may start now. Nothing that is due in the range is pending if it was skipped.
+func release(ctx context.Context, tx pgx.Tx, r *job.Restore, p job.AcceptParams) (runs int64, err error) {
+	const lock = `SELECT FROM cluster WHERE held_until = $1 AND coalesce(nullif(held_from, '-infinity'), $2) = $2 FOR UPDATE`
+	tag, err := tx.Exec(ctx, lock, r.Until, r.HeldFrom)
+	if err == nil && tag.RowsAffected() == 0 {
+		err = errors.New("another command has accepted it meanwhile; see belfry restore status")
+	}
+	if err != nil {
+		return 0, err
+	}
+	if p.Run {
+		const start = `
+UPDATE run SET run_at = greatest(run_at, now()), needs_sweep = handler IS NULL
+WHERE state = 0 /* pending */ AND due_at >= $1 AND due_at < $2
+  AND NOT (seq = 0 AND attempt = 0 AND origin = 0 /* schedule */ AND due_at >= $3)`
+		if tag, err = tx.Exec(ctx, start, r.HeldFrom, p.To, r.Begin()); err != nil {
+			return 0, err
+		}
+		const missed = `UPDATE partition SET missed_from = $1, missed_until = $2`
+		if _, err := tx.Exec(ctx, missed, r.Begin(), p.To); err != nil {
+			return 0, err
+		}
+		runs = tag.RowsAffected()
+	}
+	_, err = tx.Exec(ctx, `UPDATE cluster SET held_from = $1`, p.To)
+	return runs, err
+}
+
+func auditAccepted(ctx context.Context, tx pgx.Tx, r *job.Restore, p job.AcceptParams) error {
+	if err := pool.Enter(ctx, tx, pool.In(access.DefaultNamespace)); err != nil {
+		return err
+	}
+	occurrences := "skip"
+	if p.Run {
+		occurrences = "run"
+	}
+	return audit(ctx, tx, auditParams{access.DefaultNamespace, itself, "restore.accept", "database"}, struct {
+		From        time.Time `json:"from"`
+		To          time.Time `json:"to"`
+		Occurrences string    `json:"occurrences"`
+	}{r.Begin(), p.To, occurrences})
+}
