@@ -2,11 +2,7 @@ package app
 
 import (
 	"context"
-	"crypto/x509"
-	"errors"
-	"fmt"
 	"log/slog"
-	"os"
 
 	"github.com/belfry-dev/belfry/internal/config"
 	"github.com/belfry-dev/belfry/internal/trace"
@@ -19,7 +15,7 @@ func newTracer(c Config, log *slog.Logger) (*tracing.Tracer, error) {
 	if t.Endpoint == "" {
 		return nil, nil
 	}
-	roots, err := readRoots(t.CAFile)
+	roots, err := tracing.ReadRoots(t.CAFile)
 	if err != nil {
 		return nil, err
 	}
@@ -35,22 +31,6 @@ func newTracer(c Config, log *slog.Logger) (*tracing.Tracer, error) {
 }
 
 func samplerOf(t *config.Tracing) trace.Sampler { return trace.NewSampler(t.ShareOf()) }
-
-// readRoots reads certificates that the collector's may be signed by; nil: those of the system.
-func readRoots(file string) (*x509.CertPool, error) {
-	if file == "" {
-		return nil, nil
-	}
-	data, err := os.ReadFile(file) //nolint:gosec // the operator names it
-	if err != nil {
-		return nil, fmt.Errorf("tracing.ca_file: %w", err)
-	}
-	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(data) {
-		return nil, errors.New("tracing.ca_file: it has no certificate in PEM format")
-	}
-	return roots, nil
-}
 
 // startTracer starts a tracer, if there is one. The returned function ends it, once it has exported what is left.
 func startTracer(ctx context.Context, t *tracing.Tracer, store tracing.Store) (stop func()) {

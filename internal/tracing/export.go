@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -38,6 +39,23 @@ type Export struct {
 	Version  string            // of this binary
 
 	client *http.Client
+}
+
+// ReadRoots reads the file of tracing.ca_file: certificates that the collector's may be signed by. No file, or nil: those
+// of the system.
+func ReadRoots(file string) (*x509.CertPool, error) {
+	if file == "" {
+		return nil, nil
+	}
+	data, err := os.ReadFile(file) //nolint:gosec // the operator names it
+	if err != nil {
+		return nil, fmt.Errorf("tracing.ca_file: %w", err)
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(data) {
+		return nil, errors.New("tracing.ca_file: it has no certificate in PEM format")
+	}
+	return roots, nil
 }
 
 // errRejected says that the collector will never accept a batch.
