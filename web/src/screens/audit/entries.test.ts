@@ -46,6 +46,7 @@ describe('details', () => {
           if (same) expect(fields).not.toContain(k);
         }
       }),
+      { examples: [[{ note: '' }, { note: '""' }]] },
     );
   });
 });

@@ -56,7 +56,9 @@ export function auditQuery(url: Search, now: number): Record<string, string> {
   return out;
 }
 
-const text = (v: Exact | undefined): string => (v === undefined ? 'none' : typeof v === 'string' ? v || '""' : compactExact(v));
+/** A string is shown as it is. One that is empty, or begins with a quote, has quotes: no two strings look the same. */
+const string = (v: string): string => (v === '' || v.startsWith('"') ? JSON.stringify(v) : v);
+const text = (v: Exact | undefined): string => (v === undefined ? 'none' : typeof v === 'string' ? string(v) : compactExact(v));
 
 /** The detail of an entry, field by field. A field with before and after is a change. */
 export function rowsOf(detail: unknown): Row[] {
