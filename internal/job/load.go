@@ -153,8 +153,11 @@ func CountLoad(in LoadInput) Load {
 		}
 	}
 	out.Counts = make([]int64, len(c.sums))
-	for i, sum := range c.sums {
-		out.Counts[i] = scaled(sum, out.Fraction)
+	read, before := 0.0, int64(0)
+	for i, sum := range c.sums { // each rounds what the steps up to it have, so that the sum is right
+		read += sum
+		total := scaled(read, out.Fraction)
+		out.Counts[i], before = total-before, total
 	}
 	out.Hot = c.hot(out.Counts, out.Fraction)
 	return out

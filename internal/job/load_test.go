@@ -44,6 +44,23 @@ func TestLoadBudget(t *testing.T) {
 	require.EqualValues(t, 200, load.Counts[59])
 }
 
+// TestLoadOfRareRuns: steps with few runs are rounded so that the sum is right.
+func TestLoadOfRareRuns(t *testing.T) {
+	t.Parallel()
+	from := time.Date(2027, 3, 1, 0, 0, 0, 0, time.UTC)
+	in := job.LoadInput{
+		From: from, To: from.Add(time.Hour), Step: time.Minute, Now: from, Fraction: 0.418,
+		Compile: func(string) (*schedule.Schedule, error) { return schedule.New(schedule.Spec{Cron: "*/2 * * * *"}, "") },
+		Jobs:    []job.LoadJobs{{Schedule: "every two minutes", Jobs: 1}},
+	}
+	load, total := job.CountLoad(in), int64(0)
+	for i, n := range load.Counts {
+		total += n
+		require.Equal(t, i%2 == 0, n > 0, "minute %d", i)
+	}
+	require.EqualValues(t, 72, total, "30 / 0.418")
+}
+
 func TestLoadAheadBeginsNow(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2027, 3, 1, 12, 31, 59, 5e8, time.UTC)
