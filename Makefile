@@ -121,7 +121,7 @@ test-chart: $(TOOLS)/helm/helm ## lint, render and validate the Helm chart, and 
 
 # Outside the repository, because it is large, and the same for most commits.
 KUBERNETES ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/belfry/kubernetes
-test-helm: $(TOOLS)/helm/helm tools/kubernetes ## install, upgrade and roll back the chart on a real API of Kubernetes (20 minutes to build, once)
+test-helm: $(TOOLS)/helm/helm tools/kubernetes ## install, upgrade and roll back the chart on a real Kubernetes API (built once, 20 minutes)
 	modules="$$(dev/kubernetes/modules)" && HELM_TOOLS=$(TOOLS)/helm HELM_MODULES="$$modules" KUBERNETES=$(KUBERNETES) \
 	$(call logged,./test/deploy/chart,^TestKubernetes$$,30m)
 
@@ -322,7 +322,7 @@ measure-autoscale: ## lateness of JOBS=20000 runs due at once, with workers scal
 	$(DISK) BELFRY_AUTOSCALE=$(JOBS) $(call logged,./test/cluster,^TestMeasureAutoscale$$,60m)
 
 measure-archive: ROWS = 20000000
-measure-archive: $(TOOLS)/duckdb/installed ## export a day of ROWS=20000000 runs to a directory, verify it with DuckDB, drop it: rows/s, bytes/row
+measure-archive: $(TOOLS)/duckdb/installed ## export, verify with DuckDB and drop a day of ROWS=20000000 runs: rows/s, bytes/row
 	$(DISK) ROWS=$(ROWS) BELFRY_TEST_DUCKDB=$(TOOLS)/duckdb/bin/python $(call logged,./internal/archiver,^TestManyRows$$,60m)
 
 archive-kill: KILLS = 200
