@@ -34,6 +34,8 @@ type published struct {
 	tag       uint64 // 0: not passed to the client yet
 	abandoned bool   // no delivery waits for it any more
 	returned  string // why no queue got it
+	confirmed bool   // the broker has responded; the response itself is in response
+	response  *amqp091.DeferredConfirmation
 }
 
 // result is the broker's response to a message, or an error.
@@ -85,8 +87,8 @@ func (c *channel) read(
 			}
 			c.mu.Lock()
 			if p := c.pending[n.DeliveryTag]; p != nil {
-				c.forget(p)
-				p.done <- result{ack: n.Ack, returned: p.returned}
+				p.confirmed = true
+				c.finish(p)
 			}
 			c.mu.Unlock()
 		}
@@ -96,6 +98,17 @@ func (c *channel) read(
 		c.reason = e
 	}
 	close(c.ended)
+}
+
+// finish ends a message that has its confirmation, once the client has returned from publishing it. n.Ack of
+// the notification is not used: the client passes notifications on in the order of their tags, and one
+// confirmation of several tags overwrites the responses that came earlier for some of them, so a refused
+// message would count as accepted. The deferred confirmation keeps the first response.
+func (c *channel) finish(p *published) {
+	if p.confirmed && p.response != nil {
+		c.forget(p)
+		p.done <- result{ack: p.response.Acked(), returned: p.returned}
+	}
 }
 
 func (c *channel) closed() bool {
@@ -140,17 +153,21 @@ func (c *channel) writeOne(p *published) {
 	c.pending[tag], c.byName[p.name] = p, p
 	c.mu.Unlock()
 	const mandatory, immediate = true, false
-	err := c.ch.PublishWithContext(context.Background(), p.exchange, p.key, mandatory, immediate, p.msg)
+	response, err := c.ch.PublishWithDeferredConfirmWithContext(
+		context.Background(), p.exchange, p.key, mandatory, immediate, p.msg)
 	p.msg.Body = nil // it may wait long for its confirmation
-	if err == nil {
-		return
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.pending[tag] == p {
+	if c.pending[tag] != p { // given up
+		return
+	}
+	if err != nil {
 		c.forget(p)
 		p.done <- result{err: err}
+		return
 	}
+	p.response = response
+	c.finish(p)
 }
 
 // giveUp abandons a message after its timeout and reports whether it may have been sent.

@@ -32,33 +32,46 @@ func attempt(server, more string) job.Attempt {
 		fmt.Sprintf(`{"servers": [%q], "user": "belfry", "password": {"secret": "rabbitmq"}%s}`, server, more))
 }
 
+// fullQueue returns the name of a queue that refuses every message.
+func fullQueue(t *testing.T, ch *amqp091.Channel) string {
+	t.Helper()
+	q, err := ch.QueueDeclare("", false, true, true, false,
+		amqp091.Table{"x-max-length": 0, "x-overflow": "reject-publish"})
+	require.NoError(t, err)
+	return q.Name
+}
+
 // A burst shares one connection and confirmations are not awaited one by one. Returned messages are matched
-// to theirs.
+// to theirs, and a refusal is not taken for one of the acknowledgements around it.
 func TestBurst(t *testing.T) {
 	t.Parallel()
 	u, ch := address(t), openChannel(t)
 	q, err := ch.QueueDeclare("", false, true, true, false, nil)
 	require.NoError(t, err)
+	full := fullQueue(t, ch)
 	proxy := brokertest.NewProxy(t, u.Host)
 	target := newTarget(t, "127.0.0.0/8")
-	const n = 2000
+	const n = 3000
 	var all sync.WaitGroup
 	for i := range n {
 		all.Go(func() {
-			key, want := q.Name, job.Succeeded
-			if i%2 == 0 { // no queue has this name
+			key, want, retryable := q.Name, job.Succeeded, false
+			switch i % 3 {
+			case 1: // no queue has this name
 				key, want = "none-"+q.Name, job.Failed
+			case 2:
+				key, want, retryable = full, job.Failed, true
 			}
 			out := target.Deliver(t.Context(), attempt(proxy.Address(), fmt.Sprintf(`, "routing_key": %q`, key)))
-			if out.Kind != want || out.Retryable || out.Unknown {
-				t.Errorf("%+v; want %d", out, want)
+			if out.Kind != want || out.Retryable != retryable || out.Unknown {
+				t.Errorf("%s: %+v; want %d", key, out, want)
 			}
 		})
 	}
 	all.Wait()
 	kept, err := ch.QueueDeclarePassive(q.Name, false, true, true, false, nil)
 	require.NoError(t, err)
-	require.Equal(t, n/2, kept.Messages)
+	require.Equal(t, n/3, kept.Messages)
 	require.EqualValues(t, 1, proxy.Opened.Load())
 }
 
@@ -69,9 +82,7 @@ func TestRefusals(t *testing.T) {
 	u, ch := address(t), openChannel(t)
 	q, err := ch.QueueDeclare("", false, true, true, false, nil)
 	require.NoError(t, err)
-	full, err := ch.QueueDeclare("", false, true, true, false,
-		amqp091.Table{"x-max-length": 0, "x-overflow": "reject-publish"})
-	require.NoError(t, err)
+	full := fullQueue(t, ch)
 	target := newTarget(t, "127.0.0.0/8")
 	var neighbour sync.WaitGroup
 	stop := make(chan struct{})
@@ -106,7 +117,7 @@ func TestRefusals(t *testing.T) {
 	}{
 		{`, "routing_key": "` + q.Name + `"`, job.Succeeded, false, ""},
 		{`, "routing_key": "` + q.Name + `", "wait_for": "report"`, job.Accepted, false, ""},
-		{`, "routing_key": "` + full.Name + `"`, job.Failed, true, "a queue is full"},
+		{`, "routing_key": "` + full + `"`, job.Failed, true, "a queue is full"},
 		{
 			`, "routing_key": "none"`, job.Failed, false,
 			"no queue is bound to the exchange for this routing key (NO_ROUTE)",
