@@ -243,6 +243,12 @@ test-restore: ## restore PostgreSQL to an earlier time with pgBackRest, and acce
 	@dev/need pgbackrest
 	$(RAM) BELFRY_RESTORE=1 $(call logged,./test/cluster,^TestRestore$$,30m)
 
+# The last commit before the archive, until there is a release to upgrade from.
+test-upgrade: OLD = ab96f9a
+test-upgrade: SECONDS = 180
+test-upgrade: ## upgrade from commit OLD=ab96f9a to this one, roll back and forward, under load for SECONDS=180; old clients (6 minutes)
+	$(RAM) BELFRY_UPGRADE=$(OLD) SECONDS=$(SECONDS) JOBS=$(JOBS) $(call logged,./test/cluster,^TestUpgrade$$,60m)
+
 # Its own primary and two synchronous standbys.
 failover: JOBS = 512
 failover: ## kill, stop and cut off the primary, FAILOVERS=50 times, with JOBS=512 runs and 20 × BULK=20 creates a second

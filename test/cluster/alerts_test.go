@@ -69,8 +69,8 @@ func (c *cluster) alertJob(i int, in *job.CreateParams) {
 // again starts a node at the address of one that was killed.
 func (a *alarms) again(i int) {
 	a.t.Helper()
-	n, err := startNode(a.nodes[i].name, a.nodes[i].listen, a.url, a.log, a.env...)
-	require.NoError(a.t, err)
+	n := &node{program: binary, name: a.nodes[i].name, listen: a.nodes[i].listen}
+	require.NoError(a.t, n.start(a.url, a.log, a.env...))
 	a.nodes[i] = n
 }
 

@@ -1,6 +1,7 @@
 package cluster_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -75,6 +76,7 @@ type setup struct {
 	proxied bool     // a proxy between nodes and database
 	api     bool     // clients talk to the nodes
 	env     []string // additional, for the nodes
+	program string   // of the nodes; empty: the one that is tested
 }
 
 // cluster has nodes, a database, a sink, and jobs that are due every second until an end.
@@ -182,8 +184,8 @@ func (c *cluster) start() *node {
 	if c.api {
 		listen = fmt.Sprintf("127.0.0.1:%d", freePort(c.t))
 	}
-	n, err := startNode(name, listen, c.url, c.log, c.env...)
-	require.NoError(c.t, err)
+	n := &node{program: cmp.Or(c.program, binary), name: name, listen: listen}
+	require.NoError(c.t, n.start(c.url, c.log, c.env...))
 	return n
 }
 

@@ -36,33 +36,33 @@ const drain = 10 * time.Second
 
 // node is a belfry server process.
 type node struct {
-	name   string
-	listen string
-	cmd    *exec.Cmd
-	done   chan error
+	program string
+	name    string
+	listen  string
+	cmd     *exec.Cmd
+	done    chan error
 }
 
-func startNode(name, listen, url, log string, env ...string) (*node, error) {
+// start starts a node that has a program, a name and an address.
+func (n *node) start(url, log string, env ...string) error {
 	file, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { _ = file.Close() }()
-	n := &node{
-		name: name, listen: listen, done: make(chan error, 1),
-		cmd: exec.Command(binary, "server", "--listen", listen, "--name", name, "--connections", "6", "--api-key-rate",
-			"100000", "--api-key-burst", "100000", "--drain", drain.String(), "--targets-allow", "127.0.0.0/8",
-			"--worker-ttl", "3s"),
-	}
+	n.done = make(chan error, 1)
+	n.cmd = exec.Command(n.program, "server", "--listen", n.listen, "--name", n.name, "--connections", "6",
+		"--api-key-rate", "100000", "--api-key-burst", "100000", "--drain", drain.String(),
+		"--targets-allow", "127.0.0.0/8", "--worker-ttl", "3s")
 	n.cmd.Env = append(append(os.Environ(), "BELFRY_DATABASE_URL="+url, "BELFRY_SLOTS=200",
 		"BELFRY_CANARY=false"), env...) // the checker knows all jobs
 	n.cmd.Stdout, n.cmd.Stderr = file, file
 	n.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // no node outlives a killed test
 	if err := n.cmd.Start(); err != nil {
-		return nil, err
+		return err
 	}
 	go func() { n.done <- n.cmd.Wait() }()
-	return n, nil
+	return nil
 }
 
 // end ends the node with a signal and waits for it.
