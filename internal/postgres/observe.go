@@ -44,11 +44,11 @@ func BadText(err error) bool {
 	return c == "22021" || c == "22P05" // character_not_in_repertoire, untranslatable_character
 }
 
-// MayPass reports whether connecting may succeed later without a change: the server is unreachable, starting, stopping
-// or full. A wrong password or a missing database needs an operator.
+// MayPass reports whether a request may succeed later without a change: the server is unreachable, starting, stopping,
+// full, or so slow that a timeout cancelled a statement. A wrong password or a missing database needs an operator.
 func MayPass(err error) bool {
 	if c := Code(err); c != "" {
-		return strings.HasPrefix(c, "08") || strings.HasPrefix(c, "53") || strings.HasPrefix(c, "57P")
+		return strings.HasPrefix(c, "08") || strings.HasPrefix(c, "53") || strings.HasPrefix(c, "57")
 	}
 	_, connecting := errors.AsType[*pgconn.ConnectError](err)
 	return connecting || errors.Is(err, context.DeadlineExceeded)

@@ -142,6 +142,7 @@ func TestMayPass(t *testing.T) {
 		{context.DeadlineExceeded, true},
 		{&pgconn.PgError{Code: "57P03"}, true},  // starting up
 		{&pgconn.PgError{Code: "53300"}, true},  // too many connections
+		{&pgconn.PgError{Code: "57014"}, true},  // a statement took too long
 		{&pgconn.PgError{Code: "28P01"}, false}, // wrong password
 		{&pgconn.PgError{Code: "3D000"}, false}, // no such database
 		{errors.New("the server is PostgreSQL 12"), false},
