@@ -27,10 +27,14 @@ func (b *bundle) make(body string) string {
 func (b *bundle) list(query string) (names []string, pages int) {
 	b.t.Helper()
 	token := ""
-	for {
+	for calls := 1; ; calls++ {
+		require.Less(b.t, calls, 1000)
 		a := b.call("GET", "/jobs?"+query+token, "")
 		require.Equal(b.t, 200, a.status, "%s", a.body)
 		got := a.json(b.t)
+		if got["partial"] == true { // the database was too busy to read all runs in time
+			continue
+		}
 		pages++
 		for _, item := range got["items"].([]any) {
 			names = append(names, item.(map[string]any)["name"].(string))
