@@ -141,3 +141,12 @@ func AcceptRestore(ctx context.Context, url string, p job.AcceptParams) (out job
 	})
 	return out, err
 }
+
+// BackupDone records that a backup of the database has ended, and returns when.
+func BackupDone(ctx context.Context, url string) (at time.Time, err error) {
+	err = withDatabase(ctx, url, func(db *postgres.DB) error {
+		at, err = db.Admin().BackupDone(ctx)
+		return err
+	})
+	return at, err
+}

@@ -25,6 +25,7 @@ type depth struct {
 type depthSample struct {
 	queues              map[queueLabel]*queueSample
 	sessions, daysAhead int64
+	backupAge           *float64
 }
 
 type queueSample struct {
@@ -52,12 +53,14 @@ var (
 		"Sessions of the whole cluster that are alive, at most 15 s old.", nil, nil)
 	historyDaysAhead = prometheus.NewDesc("belfry_history_days_ahead",
 		"Days of history that exist after today, at most 15 s old.", nil, nil)
+	backupAge = prometheus.NewDesc("belfry_backup_age_seconds",
+		"Time since the last backup of the database that was reported, at most 15 s old.", nil, nil)
 )
 
 // Describe lists the metrics.
 func (d *depth) Describe(to chan<- *prometheus.Desc) {
 	for _, desc := range []*prometheus.Desc{
-		queueRuns, dueOldest, deadLetters, workerSlots, workerSlotsUsed, sessionsLive, historyDaysAhead,
+		queueRuns, dueOldest, deadLetters, workerSlots, workerSlotsUsed, sessionsLive, historyDaysAhead, backupAge,
 	} {
 		to <- desc
 	}
@@ -84,11 +87,16 @@ func (d *depth) Collect(to chan<- prometheus.Metric) {
 	}
 	gauge(sessionsLive, float64(s.sessions))
 	gauge(historyDaysAhead, float64(s.daysAhead))
+	if s.backupAge != nil {
+		gauge(backupAge, *s.backupAge)
+	}
 }
 
 // sampleOf adds up what queues with the same labels have.
 func sampleOf(d *postgres.Depth, labelsOf func(queue int32) queueLabel) *depthSample {
-	s := &depthSample{queues: map[queueLabel]*queueSample{}, sessions: d.Sessions, daysAhead: d.DaysAhead}
+	s := &depthSample{
+		queues: map[queueLabel]*queueSample{}, sessions: d.Sessions, daysAhead: d.DaysAhead, backupAge: d.BackupAge,
+	}
 	of := func(queue int32) *queueSample {
 		l := labelsOf(queue)
 		if s.queues[l] == nil {

@@ -38,7 +38,9 @@ func TestEachMetricIsExplained(t *testing.T) {
 	b.metrics.Failed("plan")
 	b.metrics.Answered("get-job", 200, time.Second)
 	b.metrics.queues.learn([]postgres.QueueName{{Namespace: "n", Queue: "q", ID: 1}})
-	b.metrics.depth.last.Store(&depthSample{queues: map[queueLabel]*queueSample{{"n", "q"}: {}}})
+	b.metrics.depth.last.Store(&depthSample{
+		queues: map[queueLabel]*queueSample{{"n", "q"}: {}}, backupAge: new(float64),
+	})
 	dir := t.TempDir()
 	writeCertificate(t, dir+"/cert.pem", dir+"/key.pem")
 	certificate, err := readCertificate(dir+"/cert.pem", dir+"/key.pem", b.log)

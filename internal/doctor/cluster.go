@@ -37,6 +37,8 @@ type Cluster struct {
 	DefaultDay   bool
 	LostTimeline int64      // of LostUntil
 	LostUntil    *time.Time // when a failover was noticed that may have lost writes, within 7 days; nil: none
+	BackedUpAt   *time.Time // when the last backup was reported; nil: never
+	Held         bool       // a restore of the database holds runs
 
 	ArchiveRequired bool // days are dropped only when the archive has them
 	ArchiveBehind   int  // days that are over and that the archive does not have

@@ -74,6 +74,8 @@ var databaseChecks = []check{
 	{"database", "standbys", true, (*Facts).standbys},
 	{"database", "failovers", false, (*Facts).failovers},
 	{"database", "archive", true, (*Facts).archive},
+	{"database", "backup", false, (*Facts).backup},
+	{"database", "restore", false, (*Facts).restore},
 	{"database", "replication-slots", true, (*Facts).slots},
 	{"database", "open-transactions", true, (*Facts).transactions},
 	{"database", "prepared-transactions", true, (*Facts).prepared},
@@ -215,6 +217,29 @@ func (f *Facts) archive() verdict {
 		return ok("WAL is archived")
 	}
 	return ok("off")
+}
+
+// maxBackupAge is that of the alert BelfryBackupOld.
+const maxBackupAge = 26 * time.Hour
+
+func (f *Facts) backup() verdict {
+	switch at := f.Cluster.BackedUpAt; {
+	case at == nil:
+		return ok("none was reported")
+	case f.Database.Now.Sub(*at) > maxBackupAge:
+		return warn("Look at the log of the backup. After each one run: belfry backup done",
+			"the last backup that was reported is %s old", ago(f.Database.Now.Sub(*at)))
+	default:
+		return ok("the last one was reported at %s", at.UTC().Format(time.RFC3339))
+	}
+}
+
+func (f *Facts) restore() verdict {
+	if f.Cluster.Held {
+		return warn("Decide about them: belfry restore status",
+			"the database was restored to an earlier time, and runs of the forgotten time are held")
+	}
+	return ok("nothing is held because of a restore")
 }
 
 func (f *Facts) slots() verdict {

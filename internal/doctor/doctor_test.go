@@ -42,6 +42,9 @@ func TestJudge(t *testing.T) {
 	}{
 		"old PostgreSQL":    {"version", doctor.Failure, func(f *doctor.Facts) { f.Database.Version = 140_012 }},
 		"lost writes":       {"failovers", doctor.Warning, lostWrites},
+		"old backup":        {"backup", doctor.Warning, backedUp(26*time.Hour + time.Minute)},
+		"a fresh backup":    {"", doctor.OK, backedUp(26 * time.Hour)},
+		"held":              {"restore", doctor.Warning, func(f *doctor.Facts) { f.Cluster.Held = true }},
 		"newer schema":      {"schema", doctor.Warning, func(f *doctor.Facts) { f.Database.Schema = 7 }},
 		"older schema":      {"schema", doctor.Failure, func(f *doctor.Facts) { f.Database.Schema = 4 }},
 		"contracted schema": {"schema", doctor.Failure, func(f *doctor.Facts) { f.Database.Schema, f.Database.SchemaOldest = 8, 7 }},
@@ -108,6 +111,11 @@ func found(ago time.Duration) func(*doctor.Facts) {
 	return func(f *doctor.Facts) {
 		f.Cluster.Findings, f.Cluster.Newest = 3, doctor.Finding{Kind: auditor.Missing, FoundAt: now.Add(-ago)}
 	}
+}
+
+func backedUp(ago time.Duration) func(*doctor.Facts) {
+	at := now.Add(-ago)
+	return func(f *doctor.Facts) { f.Cluster.BackedUpAt = &at }
 }
 
 func lostWrites(f *doctor.Facts) { f.Cluster.LostTimeline, f.Cluster.LostUntil = 7, &now }

@@ -20,6 +20,7 @@ type Depth struct {
 	Names       []QueueName // of the queues that were asked for
 	Sessions    int64       // nodes that are alive in the whole cluster
 	DaysAhead   int64       // days of history that exist after today
+	BackupAge   *float64    // seconds since the last backup; nil: none was reported
 }
 
 // QueueName is the names of a queue. They are empty if it does not exist any more.
@@ -97,7 +98,8 @@ const clusterDepth = `
 SELECT (SELECT count(*) FROM session WHERE expires_at > now() AND queue_id IS NULL),
        (SELECT count(*) FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
         WHERE i.inhparent = 'run_history'::regclass
-          AND c.relname > 'run_history_' || to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD'))`
+          AND c.relname > 'run_history_' || to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD')),
+       (SELECT extract(epoch FROM now() - backed_up_at)::float8 FROM cluster WHERE only_row)`
 
 // Depth counts live runs, dead letters and slots of workers of partitions, and reads the names of queues. It reads many
 // rows, up to a maximum number and time. Call it from time to time, not for each scrape.
@@ -123,7 +125,9 @@ func (e *Engine) Depth(ctx context.Context, partitions []int16, named []int32) (
 		d.Names, err = pgx.CollectRows(rows, pgx.RowToStructByPos[QueueName])
 		return err
 	})
-	batch.Queue(clusterDepth).QueryRow(func(row pgx.Row) error { return row.Scan(&d.Sessions, &d.DaysAhead) })
+	batch.Queue(clusterDepth).QueryRow(func(row pgx.Row) error {
+		return row.Scan(&d.Sessions, &d.DaysAhead, &d.BackupAge)
+	})
 	if err := e.db.SendBatch(ctx, &batch).Close(); err != nil {
 		return Depth{}, fmt.Errorf("count live runs: %w", err)
 	}

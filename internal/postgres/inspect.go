@@ -132,7 +132,8 @@ SELECT (SELECT trusted_at FROM cluster),
        ARRAY(SELECT n.name || '/' || k.name FROM api_key k JOIN namespace n ON n.id = k.namespace_id
              WHERE k.revoked_at IS NULL AND k.expires_at BETWEEN now() AND now() + interval '7 days'
              ORDER BY 1 LIMIT 10),
-       coalesce(f.timeline, 0), f.noticed_at, (SELECT required FROM archive_setting), ` + archiveBehind + `
+       coalesce(f.timeline, 0), f.noticed_at, (SELECT required FROM archive_setting), ` + archiveBehind + `,
+       (SELECT backed_up_at FROM cluster WHERE only_row), (SELECT held_from < held_until FROM cluster WHERE only_row)
 FROM (SELECT) one LEFT JOIN (
     SELECT timeline, noticed_at FROM failover
     WHERE (lost OR NOT synchronous) AND noticed_at > now() - interval '7 days'
@@ -158,7 +159,7 @@ func (a *Admin) inspectCluster(ctx context.Context) (*doctor.Cluster, error) {
 	if err := a.db.QueryRow(ctx, inspectCluster).Scan(
 		&trusted, &c.Partitions, &c.Unowned, &c.BrokenSchedules, &c.FirstProblem, &c.Trigrams, &c.DaysAhead, &c.DefaultDay,
 		&c.Starved, &c.PausedJobs, &c.PausedQueues, &c.ExpiringKeys, &c.LostTimeline, &c.LostUntil,
-		&c.ArchiveRequired, &c.ArchiveBehind,
+		&c.ArchiveRequired, &c.ArchiveBehind, &c.BackedUpAt, &c.Held,
 	); err != nil {
 		return nil, err
 	}

@@ -43,6 +43,7 @@ func TestDepth(t *testing.T) {
 	require.NoError(t, err)
 	d, err := store.Depth(t.Context(), []int16{1, 2}, []int32{2, 77})
 	require.NoError(t, err)
+	require.Nil(t, d.BackupAge, "none was reported")
 	for i := range d.Queues {
 		require.Greater(t, d.Queues[i].OldestDue, 1.0)
 		d.Queues[i].OldestDue = 0
@@ -57,6 +58,14 @@ func TestDepth(t *testing.T) {
 		DeadLetters: []postgres.QueueCount{{QueueName: mail, Count: 2}}, WorkerSlots: []postgres.QueueCount{},
 		Names: []postgres.QueueName{ownerless, {ID: 77}}, Sessions: 1, DaysAhead: 5,
 	}, d)
+
+	_, err = store.BackupDone(t.Context())
+	require.NoError(t, err)
+	_, err = pool.Exec(t.Context(), `UPDATE cluster SET backed_up_at = backed_up_at - interval '1 h'`)
+	require.NoError(t, err)
+	d, err = store.Depth(t.Context(), nil, nil)
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, *d.BackupAge, 3600.0)
 }
 
 // TestOldestDue: a run that waits for nothing but a start counts. One that its queue or its job holds back does not.

@@ -148,3 +148,11 @@ func (a *Admin) scanHeld(row pgx.CollectableRow, now, to time.Time) (o job.HeldO
 	o.Runs = int64(len(due))
 	return o, err
 }
+
+// BackupDone records that a backup of the database has ended now.
+func (a *Admin) BackupDone(ctx context.Context) (at time.Time, err error) {
+	if err := a.db.QueryRow(ctx, `UPDATE cluster SET backed_up_at = now() RETURNING now()`).Scan(&at); err != nil {
+		return at, fmt.Errorf("record a backup: %w", err)
+	}
+	return at.UTC(), nil
+}

@@ -229,6 +229,14 @@ var doctorFaults = []doctorFault{
 		       VALUES (2, 1, now(), false, false)`)
 		return func() { p.sql(`DELETE FROM failover`) }
 	}},
+	{"backup", doctor.Warning, func(p *patient) func() {
+		p.sql(`UPDATE cluster SET backed_up_at = now() - interval '27 h'`)
+		return func() { p.sql(`UPDATE cluster SET backed_up_at = now()`) }
+	}},
+	{"restore", doctor.Warning, func(p *patient) func() {
+		p.sql(`UPDATE cluster SET held_until = '2020-01-01Z'`)
+		return func() { p.sql(`UPDATE cluster SET held_until = held_from`) }
+	}},
 	{"archive-store", doctor.Failure, func(p *patient) func() {
 		return p.asked("BELFRY_ARCHIVE_URL=file:///dev/null/archive")
 	}},

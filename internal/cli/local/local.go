@@ -14,7 +14,7 @@ import (
 // Commands returns the commands of this package, except Keyset and AuditLedger.
 func Commands() []*cobra.Command {
 	return []*cobra.Command{
-		newDev(), newServer(), newMigrate(), newNamespace(), newClock(), newRestore(), newConfig(), newBench(),
+		newDev(), newServer(), newMigrate(), newNamespace(), newClock(), newRestore(), newBackup(), newConfig(), newBench(),
 		newDoctor(), newPreview(), newRunner(), newArchive(),
 	}
 }

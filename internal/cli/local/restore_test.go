@@ -56,4 +56,11 @@ func TestRestoreCommands(t *testing.T) {
 	out, err = restore("status")
 	require.NoError(t, err)
 	require.Contains(t, out, "nothing is held")
+
+	out, err = run(t, "backup", "done", "--database-url", url)
+	require.NoError(t, err)
+	require.Regexp(t, `^recorded a backup of \S+Z\n$`, out)
+	var age float64
+	require.NoError(t, db.QueryRow(t.Context(), `SELECT extract(epoch FROM now() - backed_up_at) FROM cluster`).Scan(&age))
+	require.GreaterOrEqual(t, age, 0.0)
 }
