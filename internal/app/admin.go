@@ -42,73 +42,58 @@ func Grant(ctx context.Context, url, role string) error {
 
 // FirstKey creates the first key of the default namespace and returns its secret. It returns an empty
 // string if the namespace already has a key.
-func FirstKey(ctx context.Context, url string) (secret string, err error) {
-	err = withDatabase(ctx, url, func(db *postgres.DB) error {
-		secret, err = db.Admin().FirstKey(ctx, access.DefaultNamespace)
-		return err
+func FirstKey(ctx context.Context, url string) (string, error) {
+	return fromDatabase(ctx, url, func(db *postgres.DB) (string, error) {
+		return db.Admin().FirstKey(ctx, access.DefaultNamespace)
 	})
-	return secret, err
 }
 
 // CreateNamespace creates a namespace and returns the secret of its first key.
 func CreateNamespace(ctx context.Context, url, name string) (secret string, err error) {
-	err = withDatabase(ctx, url, func(db *postgres.DB) error {
+	return fromDatabase(ctx, url, func(db *postgres.DB) (string, error) {
 		n, err := db.Admin().CreateNamespace(ctx, name)
 		if err != nil {
-			return err
+			return "", err
 		}
-		secret, err = db.Admin().FirstKey(ctx, n.ID)
-		return err
+		return db.Admin().FirstKey(ctx, n.ID)
 	})
-	return secret, err
 }
 
 // CreateKey creates a key of a namespace and returns its secret. It is the way back in for an operator who
 // has lost the last key.
 func CreateKey(ctx context.Context, url, namespace, name string, role access.Role) (secret string, err error) {
-	err = withDatabase(ctx, url, func(db *postgres.DB) error {
+	return fromDatabase(ctx, url, func(db *postgres.DB) (string, error) {
 		all, err := db.Admin().Namespaces(ctx)
 		if err != nil {
-			return err
+			return "", err
 		}
 		for _, n := range all {
 			if n.Name == namespace {
 				params := access.KeyParams{Namespace: n.ID, Name: name, Role: role, Actor: "belfry"}
 				_, secret, err = db.API().CreateKey(ctx, params)
-				return err
+				return secret, err
 			}
 		}
-		return fmt.Errorf("there is no namespace %q; belfry namespace list shows them", namespace)
+		return "", fmt.Errorf("there is no namespace %q; belfry namespace list shows them", namespace)
 	})
-	return secret, err
 }
 
 // Namespaces lists the namespaces of users. That of the canary is not one of them.
-func Namespaces(ctx context.Context, url string) (out []access.Namespace, err error) {
-	err = withDatabase(ctx, url, func(db *postgres.DB) error {
+func Namespaces(ctx context.Context, url string) ([]access.Namespace, error) {
+	return fromDatabase(ctx, url, func(db *postgres.DB) ([]access.Namespace, error) {
 		all, err := db.Admin().Namespaces(ctx)
-		out = slices.DeleteFunc(all, func(n access.Namespace) bool { return n.ID == access.CanaryNamespace })
-		return err
+		return slices.DeleteFunc(all, func(n access.Namespace) bool { return n.ID == access.CanaryNamespace }), err
 	})
-	return out, err
 }
 
 // Clock returns the time of the database, and the last time that the cluster trusted.
-func Clock(ctx context.Context, url string) (s clock.Sample, err error) {
-	err = withDatabase(ctx, url, func(db *postgres.DB) error {
-		s, err = db.Admin().Clock(ctx)
-		return err
-	})
-	return s, err
+func Clock(ctx context.Context, url string) (clock.Sample, error) {
+	return fromDatabase(ctx, url, func(db *postgres.DB) (clock.Sample, error) { return db.Admin().Clock(ctx) })
 }
 
 // ConfirmClock makes all nodes trust the clock of the database as it is now.
-func ConfirmClock(ctx context.Context, url string) (s clock.Sample, err error) {
-	err = withDatabase(ctx, url, func(db *postgres.DB) error {
-		s, err = db.Admin().ConfirmClock(ctx)
-		return err
-	})
-	return s, err
+func ConfirmClock(ctx context.Context, url string) (clock.Sample, error) {
+	return fromDatabase(ctx, url, func(db *postgres.DB) (clock.Sample, error) { return db.Admin().ConfirmClock(ctx) })
 }
 
 func withDatabase(ctx context.Context, url string, work func(*postgres.DB) error) error {
@@ -124,29 +109,27 @@ func withDatabase(ctx context.Context, url string, work func(*postgres.DB) error
 	return err
 }
 
-// Restore returns the last restore of the database to an earlier time, and what it holds up to an instant; zero: all.
-func Restore(ctx context.Context, url string, to time.Time) (r job.Restore, err error) {
+func fromDatabase[T any](ctx context.Context, url string, read func(*postgres.DB) (T, error)) (out T, err error) {
 	err = withDatabase(ctx, url, func(db *postgres.DB) error {
-		r, err = db.Admin().Restore(ctx, to)
-		return err
-	})
-	return r, err
-}
-
-// AcceptRestore decides about what a restore of the database holds.
-func AcceptRestore(ctx context.Context, url string, p job.AcceptParams) (out job.AcceptResult, err error) {
-	err = withDatabase(ctx, url, func(db *postgres.DB) error {
-		out, err = db.Admin().AcceptRestore(ctx, p)
+		out, err = read(db)
 		return err
 	})
 	return out, err
 }
 
-// BackupDone records that a backup of the database has ended, and returns when.
-func BackupDone(ctx context.Context, url string) (at time.Time, err error) {
-	err = withDatabase(ctx, url, func(db *postgres.DB) error {
-		at, err = db.Admin().BackupDone(ctx)
-		return err
+// Restore returns the last restore of the database to an earlier time, and what it holds up to an instant; zero: all.
+func Restore(ctx context.Context, url string, to time.Time) (job.Restore, error) {
+	return fromDatabase(ctx, url, func(db *postgres.DB) (job.Restore, error) { return db.Admin().Restore(ctx, to) })
+}
+
+// AcceptRestore decides about what a restore of the database holds.
+func AcceptRestore(ctx context.Context, url string, p job.AcceptParams) (job.AcceptResult, error) {
+	return fromDatabase(ctx, url, func(db *postgres.DB) (job.AcceptResult, error) {
+		return db.Admin().AcceptRestore(ctx, p)
 	})
-	return at, err
+}
+
+// BackupDone records that a backup of the database has ended, and returns when.
+func BackupDone(ctx context.Context, url string) (time.Time, error) {
+	return fromDatabase(ctx, url, func(db *postgres.DB) (time.Time, error) { return db.Admin().BackupDone(ctx) })
 }

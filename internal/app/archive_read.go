@@ -22,21 +22,15 @@ const maxDays = 3660
 var ErrNoArchive = errors.New("no archive; set archive.url in the configuration file or BELFRY_ARCHIVE_URL")
 
 // ArchiveStatus lists the days of history and where they are, the newest first.
-func ArchiveStatus(ctx context.Context, url string, from, to archive.Day) (out []archive.DayState, err error) {
-	err = withDatabase(ctx, url, func(db *postgres.DB) error {
-		out, err = db.Archive().ArchiveDays(ctx, from, to, maxDays)
-		return err
+func ArchiveStatus(ctx context.Context, url string, from, to archive.Day) ([]archive.DayState, error) {
+	return fromDatabase(ctx, url, func(db *postgres.DB) ([]archive.DayState, error) {
+		return db.Archive().ArchiveDays(ctx, from, to, maxDays)
 	})
-	return out, err
 }
 
 // ArchiveOptional lets nodes drop days that the archive does not have. It reports whether they were not allowed to.
 func ArchiveOptional(ctx context.Context, url string) (changed bool, err error) {
-	err = withDatabase(ctx, url, func(db *postgres.DB) error {
-		changed, err = db.Archive().RequireArchive(ctx, false)
-		return err
-	})
-	return changed, err
+	return fromDatabase(ctx, url, func(db *postgres.DB) (bool, error) { return db.Archive().RequireArchive(ctx, false) })
 }
 
 // VerifyArchive reads back the days of the archive, compares them with their manifests and with what the database noted
