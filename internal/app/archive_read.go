@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,7 +59,7 @@ func withArchive(c *config.Config, work func(*archive.Archive) error) error {
 
 // ArchivedRunsParams says which runs to read from the archive.
 type ArchivedRunsParams struct {
-	Namespace string // name
+	Namespace string // name; empty: that of the job's id, or the default one
 	Job       string // id, or the name of a job that is not deleted
 	From, To  archive.Day
 	Limit     int
@@ -100,6 +101,16 @@ func FindArchivedRuns(ctx context.Context, c *config.Config, p ArchivedRunsParam
 // find finds the namespace and the job.
 func (p *ArchivedRunsParams) find(ctx context.Context, url string, q *archive.Query) error {
 	return withDatabase(ctx, url, func(db *postgres.DB) error {
+		id, notID := job.ParseJobID(p.Job)
+		if p.Namespace == "" && notID == nil {
+			namespace, err := db.Archive().NamespaceOf(ctx, id)
+			if errors.Is(err, postgres.ErrNotFound) {
+				return fmt.Errorf("the database does not know %s any more; name its namespace with --namespace", p.Job)
+			}
+			q.Namespace, q.Job = namespace, id
+			return err
+		}
+		p.Namespace = cmp.Or(p.Namespace, "default")
 		all, err := db.Admin().Namespaces(ctx)
 		if err != nil {
 			return err
@@ -112,7 +123,7 @@ func (p *ArchivedRunsParams) find(ctx context.Context, url string, q *archive.Qu
 		if q.Namespace == uuid.Nil {
 			return fmt.Errorf("there is no namespace %q; belfry namespace list shows them", p.Namespace)
 		}
-		if id, err := job.ParseJobID(p.Job); err == nil {
+		if notID == nil {
 			q.Job = id
 			return nil
 		}

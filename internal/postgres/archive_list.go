@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/archive"
+	"github.com/belfry-dev/belfry/internal/job"
 )
 
 // archiveBehind counts the days that can be closed and that the archive does not have. Names of days are compared, not
@@ -68,6 +69,19 @@ func (a *Archive) ArchiveDays(ctx context.Context, from, to archive.Day, limit i
 		return nil, fmt.Errorf("list archived days: %w", err)
 	}
 	return out, nil
+}
+
+// NamespaceOf returns the namespace of a job, also of a deleted one, or ErrNotFound.
+func (a *Archive) NamespaceOf(ctx context.Context, id uuid.UUID) (namespace uuid.UUID, err error) {
+	const read = `SELECT namespace_id FROM job_version WHERE partition = $1 AND job_id = $2 LIMIT 1`
+	err = a.db.QueryRow(ctx, read, job.PartitionOf(id), id).Scan(raw(&namespace))
+	if noRows(err) {
+		return namespace, ErrNotFound
+	}
+	if err != nil {
+		return namespace, fmt.Errorf("find the namespace of a job: %w", err)
+	}
+	return namespace, nil
 }
 
 // JobNamed returns the job of a namespace with this name, or ErrNotFound.

@@ -51,7 +51,31 @@ func (r *timelineReader) readClock(ctx context.Context) error {
 	}
 	f.Job, f.Now, f.HistoryFrom = r.params.Job, f.Now.UTC(), f.HistoryFrom.UTC()
 	f.From, f.To = r.params.Window(f.Now)
-	return nil
+	return r.readArchived(ctx)
+}
+
+const timelineArchived = `
+SELECT day FROM archive_day
+WHERE day >= ($1::timestamptz AT TIME ZONE 'UTC')::date AND day < ($2::timestamptz AT TIME ZONE 'UTC')::date
+  AND manifest IS NOT NULL`
+
+// readArchived reads which days of the window only the archive has. A window has few days.
+func (r *timelineReader) readArchived(ctx context.Context) error {
+	f := &r.facts
+	if !f.From.Before(f.HistoryFrom) {
+		return nil
+	}
+	rows, err := r.tx.Query(ctx, timelineArchived, f.From, f.HistoryFrom)
+	if err != nil {
+		return err
+	}
+	f.Archived = map[time.Time]bool{}
+	var day time.Time
+	_, err = pgx.ForEachRow(rows, []any{&day}, func() error {
+		f.Archived[day.UTC()] = true
+		return nil
+	})
+	return err
 }
 
 // timelineVersions reads the versions that were in force in a window, the newest first. A large payload is left out.

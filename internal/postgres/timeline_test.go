@@ -134,8 +134,9 @@ func TestTimelineWalksItsIndexes(t *testing.T) {
 			return way == "run by partition job_id seq" // PostgreSQL 18 may skip due_at in the same index
 		})
 		require.Equal(t, []string{
-			"cursor by partition id", "cursor by partition namespace_id key", "cursor_skip by partition cursor_id from_due",
-			"job by partition id", "job_version by partition job_id", "job_version by partition job_id version", "queue",
+			"archive_day by day", "cursor by partition id", "cursor by partition namespace_id key",
+			"cursor_skip by partition cursor_id from_due", "job by partition id", "job_version by partition job_id",
+			"job_version by partition job_id version", "queue",
 			"run by partition job_id due_at", "run by partition job_id due_at seq", "run_history by job_id due_at",
 		}, ways, statistics)
 		b.exec(`ANALYZE`)

@@ -226,6 +226,9 @@ const entriesAt = selectEntries + `
          WHERE h.due_to >= @at)) u) x
 ORDER BY x.ended_at DESC, x.due_at, x.seq`
 
+const archivedDay = `
+SELECT EXISTS (SELECT FROM archive_day WHERE day = ($1::timestamptz AT TIME ZONE 'UTC')::date AND manifest IS NOT NULL)`
+
 const liveOthers = `SELECT count(*) FROM run WHERE partition = $1 AND job_id = $2 AND state <> 0 /* live */`
 
 const skipAt = `
@@ -255,6 +258,7 @@ func (y *whyReader) readAt(ctx context.Context, subject whySubject) error {
 		f.Entries, err = pgx.CollectRows(rows, scanEntry)
 		return err
 	})
+	batch.Queue(archivedDay, at).QueryRow(func(row pgx.Row) error { return row.Scan(&f.Archived) })
 	batch.Queue(liveOthers, partition, id).QueryRow(func(row pgx.Row) error { return row.Scan(&f.Others) })
 	if err := y.tx.SendBatch(ctx, &batch).Close(); err != nil {
 		return err

@@ -112,6 +112,8 @@ func TestWhyNothingRan(t *testing.T) {
 		"target":{"kind":"noop"}}`)
 	require.Equal(t, 201, a.status, "%s", a.body)
 	n.exec(`UPDATE job_version SET created_at = '2020-01-01'`)
+	n.exec(`INSERT INTO archive_day (day, closed_at, dropped_at, manifest) VALUES
+		('2021-06-02', now(), now(), 'v1/manifest/2021-06-02.g0001.json'), ('2021-06-03', now(), now(), NULL)`)
 
 	for at, want := range map[string][]string{
 		"2019-06-01T02:30":          {"created_later", "", "2020-01-01"},
@@ -121,6 +123,8 @@ func TestWhyNothingRan(t *testing.T) {
 		"2098-06-01T02:30":          {"not_due", "", "due in"},
 		"2099-06-01T02:30":          {"after_end", "", "end_at"},
 		"2021-06-01T02:30":          {"forgotten", "", "history is kept"},
+		"2021-06-02T02:30":          {"archived", "", "archived"},
+		"2021-06-03T02:30":          {"forgotten", "", "history is kept"},
 		"2098-06-01T02:30:00+02:00": {"not_due", "", ""},
 	} {
 		story := n.why("nightly", at)[0]
@@ -131,6 +135,11 @@ func TestWhyNothingRan(t *testing.T) {
 		require.Contains(t, story["text"], want[2])
 		require.True(t, strings.HasPrefix(story["local"].(string), at[:10]) || want[1] == "dst_gap", story["local"])
 	}
+	require.Contains(t, n.why("nightly", "2021-06-02T02:30")[0]["next"], "--from 2021-06-02 --to 2021-06-03")
+	items := n.get("/jobs/nightly/timeline?from=2021-06-01T00:00:00Z&to=2021-06-04T00:00:00Z")["items"].([]any)
+	require.Len(t, items, 1, "one day of three is archived, and of the others nothing is known")
+	require.Equal(t, "archived", items[0].(map[string]any)["state"])
+	require.Equal(t, "2021-06-02T00:30:00Z", items[0].(map[string]any)["due_at"])
 	require.Equal(t, 422, n.call("GET", "/jobs/nightly/why?at=yesterday", "").status)
 	require.Equal(t, 404, n.call("GET", "/jobs/nobody/why", "").status)
 

@@ -17,12 +17,14 @@ type Bucket struct {
 	Live      int64 // due, retrying, running, accepted
 	Planned   int64
 	Paused    int64
+	Archived  int64
 	Unknown   int64 // also forgotten
 }
 
 // Total is the number of all of them.
 func (b *Bucket) Total() int64 {
-	return b.Succeeded + b.Failed + b.Cancelled + b.Skipped + b.Missed + b.Live + b.Planned + b.Paused + b.Unknown
+	return b.Succeeded + b.Failed + b.Cancelled + b.Skipped + b.Missed + b.Live + b.Planned + b.Paused +
+		b.Archived + b.Unknown
 }
 
 // maxBuckets is how many buckets a window has.
@@ -96,6 +98,8 @@ func (b *Bucket) count(i *Item) {
 		b.Planned += n
 	case Paused:
 		b.Paused += n
+	case Archived:
+		b.Archived += n
 	case Forgotten, Unknown:
 		b.Unknown += n
 	default:

@@ -11,6 +11,7 @@
 //	a range in the history of the job
 //	a range that its cursor skipped
 //	it is not due, or not planned yet
+//	the day is archived: only the archive knows
 //	it was not the job's: all runs of max_runs were used, or history is not kept that long
 //	nothing explains it
 //

@@ -67,6 +67,8 @@ type Facts struct {
 	RunsLeft    *int32    // of max_runs; nil if there is no limit
 	NextDue     time.Time // of its cursor: the first occurrence that is not planned; zero if there is none
 	HistoryFrom time.Time // entries that ended earlier are no longer kept
+	// Archived are the days before HistoryFrom, as the times when they begin in UTC, that the archive has.
+	Archived map[time.Time]bool
 
 	Versions []Version // that were in force in the window, in order
 	// Replaced: the last of them was replaced after the window.

@@ -18,6 +18,7 @@ const (
 	Paused    State = "paused"    // the job is paused, and its resume decides
 	Due       State = "due"       // its time has come and no node has planned it yet
 	Forgotten State = "forgotten" // no entry, and what its cursor skipped is no longer known
+	Archived  State = "archived"  // as forgotten, and the archive has its day
 	Unknown   State = "unknown"   // no entry and no reason: this must not happen
 	Skipped         = State(job.StatusSkipped)
 )
@@ -204,6 +205,8 @@ func (b *builder) explain(o *occurrence) (State, job.Reason) {
 		return Due, ""
 	case b.backfills[due.UnixMicro()]: // it was lost, and its backfill stands for it
 		return "", ""
+	case !b.exhausted(o) && due.Before(b.HistoryFrom) && b.Archived[due.UTC().Truncate(24*time.Hour)]:
+		return Archived, ""
 	case b.exhausted(o), due.Before(b.HistoryFrom.Add(24 * time.Hour)): // the first day of history is not complete
 		return "", ""
 	case b.Versions[o.version].CursorGone:

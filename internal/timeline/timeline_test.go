@@ -161,6 +161,13 @@ func TestBuild(t *testing.T) {
 			"01 03:00 unknown", "01 04:00 unknown", "01 05:00 succeeded", "01 06:00 unknown", "01 07:00 planned",
 			"01 08:00 planned",
 		}},
+		"before history, archived": {func(f *timeline.Facts) {
+			f.HistoryFrom, f.NextDue = hour(3), hour(7)
+			f.Archived = map[time.Time]bool{hour(3).Truncate(24 * time.Hour): true}
+			f.Entries = []job.Entry{ran(2, job.StatusSucceeded), ran(5, job.StatusSucceeded)}
+		}, []string{
+			"01 01:00 archived", "01 02:00 succeeded", "01 05:00 succeeded", "01 07:00 planned", "01 08:00 planned",
+		}},
 		"a window of the past": {func(f *timeline.Facts) {
 			f.To, f.Replaced, f.State, f.PlanFrom = hour(4), true, job.Paused, hour(1)
 			f.Entries = []job.Entry{ran(1, job.StatusSucceeded), ran(2, job.StatusSucceeded), ran(3, job.StatusFailed)}

@@ -45,6 +45,7 @@ const (
 	None         Code = "no_occurrence"
 	Unplanned    Code = "unplanned" // its time has passed, and no node has planned it yet
 	Forgotten    Code = "forgotten" // what the ledger had of it is no longer kept
+	Archived     Code = "archived"  // as forgotten, and the archive has its day
 	Unknown      Code = "unknown"   // there should be an entry, and there is none
 )
 
@@ -79,6 +80,7 @@ type Facts struct {
 	HeldFrom    time.Time // runs that are due from here until HeldUntil are held, because the database was restored
 	HeldUntil   time.Time
 	HistoryFrom time.Time // runs that ended before are no longer kept
+	Archived    bool      // the archive has the day of At
 	QueuePaused time.Time // since when; zero if it is not paused
 	QueueNote   string
 	Queue       job.Queue // of the run: its limits, and how many runs are running and waiting
@@ -236,6 +238,9 @@ func (x *explainer) unplanned() (Code, string) {
 
 // withoutEntry is for an occurrence that should have an entry.
 func (x *explainer) withoutEntry() (Code, string) {
+	if x.At.Before(x.HistoryFrom) && x.Archived {
+		return Archived, x.sprintf("Its history is archived: the database keeps it from %s on.", x.HistoryFrom)
+	}
 	if x.At.Before(x.HistoryFrom) {
 		return Forgotten, x.sprintf("It is no longer known: history is kept from %s on.", x.HistoryFrom)
 	}

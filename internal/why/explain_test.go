@@ -250,6 +250,13 @@ func TestExplain(t *testing.T) {
 			func(f *why.Facts) { f.HistoryFrom = f.At.Add(time.Hour) }, why.Forgotten, "",
 			[]string{"history is kept from"},
 		},
+		"archived": {
+			func(f *why.Facts) { f.HistoryFrom, f.Archived = f.At.Add(time.Hour), true }, why.Archived, "",
+			[]string{"Its history is archived", "belfry archive runs --job job_", "--from 2026-11-10 --to 2026-11-11"},
+		},
+		"archived, and the database has the day too": {
+			func(f *why.Facts) { f.Archived = true }, why.Unknown, "", []string{"It is missing"},
+		},
 		"unknown": {func(*why.Facts) {}, why.Unknown, "", []string{"It is missing", "backfill it"}},
 		"its schedule is gone": {
 			func(f *why.Facts) { f.CursorGone = true }, why.Forgotten, "",

@@ -70,6 +70,8 @@ func (x *explainer) nextStep(story Story) string {
 		}
 		return "Keep the logs and the WAL of that time, and report it with the job's id and this time. " +
 			"To run it after all, backfill it. " + askOperator
+	case Archived:
+		return x.readArchive()
 	case Deleted:
 		return "To run it, create the job again. Its versions are kept: belfry job versions " + job.FormatJobID(x.ID) +
 			" lists them."
@@ -82,6 +84,14 @@ func (x *explainer) nextStep(story Story) string {
 func (x *explainer) held(e job.Entry) bool {
 	pending := e.Status == job.StatusDue || e.Status == job.StatusPending || e.Status == job.StatusRetrying
 	return pending && !e.DueAt.Before(x.HeldFrom) && e.DueAt.Before(x.HeldUntil)
+}
+
+// readArchive says how to read the runs that ended on the day of the occurrence or the next one: a run may end later than
+// the day on which it is due.
+func (x *explainer) readArchive() string {
+	day := x.At.UTC()
+	return fmt.Sprintf("The operator can read it: belfry archive runs --job %s --from %s --to %s",
+		job.FormatJobID(x.ID), day.Format(time.DateOnly), day.AddDate(0, 0, 1).Format(time.DateOnly))
 }
 
 // expired reports whether the deadline of a due run has passed, so that it will not start.

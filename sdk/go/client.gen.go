@@ -921,6 +921,7 @@ func (e StatsStep) Valid() bool {
 const (
 	StoryCodeAccepted     StoryCode = "accepted"
 	StoryCodeAfterEnd     StoryCode = "after_end"
+	StoryCodeArchived     StoryCode = "archived"
 	StoryCodeBeforeStart  StoryCode = "before_start"
 	StoryCodeBehind       StoryCode = "behind"
 	StoryCodeCancelled    StoryCode = "cancelled"
@@ -953,6 +954,8 @@ func (e StoryCode) Valid() bool {
 	case StoryCodeAccepted:
 		return true
 	case StoryCodeAfterEnd:
+		return true
+	case StoryCodeArchived:
 		return true
 	case StoryCodeBeforeStart:
 		return true
@@ -4342,6 +4345,8 @@ type Timeline struct {
 
 // TimelineBucket defines model for TimelineBucket.
 type TimelineBucket struct {
+	// Archived Only the archive has their day.
+	Archived  int64     `json:"archived"`
 	Cancelled int64     `json:"cancelled"`
 	Failed    int64     `json:"failed"`
 	From      time.Time `json:"from"`
@@ -4421,7 +4426,7 @@ type TimelineItem struct {
 	// StartedAt Start of the last attempt.
 	StartedAt time.Time `json:"started_at,omitempty,omitzero"`
 
-	// State That of its run, or: planned (not due yet), paused (the resume decides), due (late, and no node has planned it yet), skipped (see reason), forgotten (what its schedule skipped then is no longer known), unknown (the ledger does not explain it, which must not happen).
+	// State That of its run, or: planned (not due yet), paused (the resume decides), due (late, and no node has planned it yet), skipped (see reason), forgotten (what its schedule skipped then is no longer known), archived (see belfry archive runs), unknown (the ledger does not explain it, which must not happen).
 	//
 	// Examples: succeeded
 	State string `json:"state"`

@@ -75,6 +75,7 @@ type bucket struct {
 	Live      int64      `json:"live"`
 	Planned   int64      `json:"planned"`
 	Paused    int64      `json:"paused"`
+	Archived  int64      `json:"archived"`
 	Unknown   int64      `json:"unknown"`
 }
 
@@ -132,12 +133,13 @@ func (i *item) row() []string {
 func showBuckets(r *remote.Server, v *view, zone *time.Location) error {
 	headers := []string{
 		"FROM " + zone.String(), "SUCCEEDED", "FAILED", "CANCELLED", "SKIPPED", "MISSED", "LIVE", "PLANNED", "PAUSED",
-		"UNKNOWN",
+		"ARCHIVED", "UNKNOWN",
 	}
 	var rows [][]string
 	for _, b := range v.Buckets {
 		counts := []int64{
-			b.Succeeded, b.Failed, b.Cancelled, b.Skipped, b.Missed, b.Live, b.Planned, b.Paused, b.Unknown,
+			b.Succeeded, b.Failed, b.Cancelled, b.Skipped, b.Missed, b.Live, b.Planned, b.Paused, b.Archived,
+			b.Unknown,
 		}
 		row, sum := []string{terminal.Time(b.From, zone)}, int64(0)
 		for _, n := range counts {

@@ -86,7 +86,7 @@ func (TimelineItem) Descriptions() map[string]string {
 	return map[string]string{
 		"state": "That of its run, or: planned (not due yet), paused (the resume decides), due (late, and no node has " +
 			"planned it yet), skipped (see reason), forgotten (what its schedule skipped then is no longer known), " +
-			"unknown (the ledger does not explain it, which must not happen).",
+			"archived (see belfry archive runs), unknown (the ledger does not explain it, which must not happen).",
 	}
 }
 
@@ -102,6 +102,7 @@ type TimelineBucket struct {
 	Live      int64     `json:"live" doc:"Due, retrying, running or accepted."`
 	Planned   int64     `json:"planned" doc:"Not due yet."`
 	Paused    int64     `json:"paused" doc:"The resume of the job decides."`
+	Archived  int64     `json:"archived" doc:"Only the archive has their day."`
 	Unknown   int64     `json:"unknown" doc:"Unknown or forgotten."`
 }
 
@@ -209,6 +210,7 @@ func wireItem(i *timeline.Item, zone *time.Location, spread func(time.Time) time
 func wireBucket(b timeline.Bucket) TimelineBucket {
 	return TimelineBucket{
 		From: b.From, To: b.To, Succeeded: b.Succeeded, Failed: b.Failed, Cancelled: b.Cancelled, Skipped: b.Skipped,
-		Missed: b.Missed, Live: b.Live, Planned: b.Planned, Paused: b.Paused, Unknown: b.Unknown,
+		Missed: b.Missed, Live: b.Live, Planned: b.Planned, Paused: b.Paused, Archived: b.Archived,
+		Unknown: b.Unknown,
 	}
 }

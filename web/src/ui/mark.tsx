@@ -17,6 +17,7 @@ export type Kind =
   | 'clock'
   | 'calendar'
   | 'paused'
+  | 'archived'
   | 'unknown';
 
 export const word: Record<Kind, string> = {
@@ -35,6 +36,7 @@ export const word: Record<Kind, string> = {
   clock: 'Clock change',
   calendar: 'Calendar',
   paused: 'Paused',
+  archived: 'Archived',
   unknown: 'Not known',
 };
 
@@ -54,6 +56,7 @@ const colour: Record<Kind, string> = {
   clock: '--warn-mark',
   calendar: '--off-mark',
   paused: '--off-mark',
+  archived: '--off-mark',
   unknown: '--off-mark',
 };
 
@@ -80,6 +83,8 @@ export function kindOf(run: { state: string; reason?: string | undefined; attemp
       return 'due';
     case 'paused':
       return 'paused';
+    case 'archived':
+      return 'archived';
     case 'forgotten':
     case 'unknown':
       return 'unknown';
@@ -145,6 +150,8 @@ function shape(kind: Kind, c: string) {
       return <path d="M1.8 3.200h8.400v7H1.800zM1.8 5.600h8.400M4 1.600v2.200M8 1.600v2.2" strokeWidth="1.1" />;
     case 'paused':
       return <path d="M4 2.500v7M8 2.500v7" strokeWidth="2" />;
+    case 'archived':
+      return <path d="M1.4 2.200h9.200v2.400H1.400zM2.3 4.600v5.200h7.400V4.600M4.6 6.600h2.8" strokeWidth="1.1" />;
     case 'unknown':
       return (
         <path d="M3.8 4.200c.2-1.4 1.1-2.1 2.2-2.1 1.3 0 2.2.8 2.2 2 0 1.600-2.200 1.700-2.200 3.400M6 9.700v.4" strokeLinecap="round" />

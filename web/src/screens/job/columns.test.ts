@@ -6,7 +6,7 @@ import { gapOf, layout, most, noCounts, outcomeOf, outcomes, rangeOf, stack, ste
 
 const start = Date.parse('2026-03-01T00:00:00Z');
 const states = ['succeeded', 'failed', 'cancelled', 'skipped', 'planned', 'running', 'accepted', 'retrying', 'due', 'pending', 'paused',
-  'forgotten', 'unknown'];
+  'forgotten', 'archived', 'unknown'];
 const reasons = [undefined, 'missed_window', 'unplanned', 'overlap', 'calendar', 'attempts'];
 
 /** Random numbers from a seed: fast-check alone would take a minute for ten thousand timelines. */
@@ -76,7 +76,7 @@ test('buckets of the server keep their sums, and there are never too many column
   const bucket = fc.record({
     n: fc.integer({ min: 0, max: 199 }), succeeded: fc.nat(1000), failed: fc.nat(9), skipped: fc.nat(9), missed: fc.nat(9),
       cancelled: fc.nat(9), live: fc.nat(9),
-    planned: fc.nat(1000), paused: fc.nat(9), unknown: fc.nat(9),
+    planned: fc.nat(1000), paused: fc.nat(9), archived: fc.nat(9), unknown: fc.nat(9),
   });
   fc.assert(fc.property(fc.array(bucket, { maxLength: 200 }), fc.integer({ min: 1, max: 24 }), (list, hours) => {
     const buckets = list.map(({ n, ...counts }) => ({

@@ -10,7 +10,9 @@ import { kindOf, word } from '../../ui/mark';
 
 export const most = 60;
 
-export const outcomes = ['failed', 'missed', 'unknown', 'skipped', 'cancelled', 'paused', 'live', 'succeeded', 'planned'] as const;
+export const outcomes = [
+  'failed', 'missed', 'unknown', 'skipped', 'cancelled', 'paused', 'archived', 'live', 'succeeded', 'planned',
+] as const;
 export type OutcomeKey = (typeof outcomes)[number];
 export type Counts = Record<OutcomeKey, number>;
 
@@ -27,6 +29,7 @@ export function outcomeOf(item: Pick<TimelineItem, 'state' | 'reason'>): Outcome
     case 'skipped': return /^(missed|unplanned)/.test(item.reason ?? '') ? 'missed' : 'skipped';
     case 'planned': case 'pending': return 'planned';
     case 'paused': return 'paused';
+    case 'archived': return 'archived';
     case 'forgotten': case 'unknown': return 'unknown';
     default: return 'live';
   }

@@ -149,7 +149,7 @@ const legendKinds: Kind[] = ['succeeded', 'retried', 'failed', 'missed', 'skippe
 const counted: Record<OutcomeKey, Kind> = {
   succeeded: 'succeeded', failed: 'failed', missed: 'missed', skipped: 'skipped', cancelled: 'cancelled', live: 'running',
     planned: 'planned',
-  paused: 'paused', unknown: 'unknown',
+  paused: 'paused', archived: 'archived', unknown: 'unknown',
 };
 
 const short: Partial<Record<Kind, string>> = { retried: 'after a retry', accepted: 'accepted', retrying: 'retrying', skipped: 'skipped' };

@@ -18,7 +18,7 @@ const kinds: Partial<Record<Story['code'], Kind>> = {
     planned: 'planned',
   not_due: 'planned', paused: 'paused', unplanned: 'missed', queue_paused: 'due', queue_full: 'due', queue_rate: 'due', key_full: 'due',
     behind: 'late',
-  due: 'due', deferred: 'due',
+  due: 'due', deferred: 'due', archived: 'archived', forgotten: 'unknown', unknown: 'unknown',
 };
 
 /** The mark of a story. */
@@ -80,7 +80,7 @@ export function WhyPanel({ job, at, choose, close }: { job: Job; at: string; cho
 const past = (s: Story): boolean => Date.parse(s.due_at) < Date.now();
 
 const mayBackfill = (s: Story): boolean => past(s)
-  && ['skipped', 'unplanned', 'failed', 'cancelled', 'succeeded', 'paused', 'created_later', 'forgotten'].includes(s.code);
+  && ['skipped', 'unplanned', 'failed', 'cancelled', 'succeeded', 'paused', 'created_later', 'forgotten', 'archived'].includes(s.code);
 
 function CopyLink({ job, at }: { job: Job; at: string }) {
   const [done, setDone] = useState(false);
