@@ -1,12 +1,12 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"sync/atomic"
 	"time"
 
@@ -50,7 +50,7 @@ func openArchive(c *config.Archive) (s archive.Store, closeStore func() error, e
 		if err != nil {
 			return nil, nil, fmt.Errorf("open the archive: %w", err)
 		}
-		return d, d.Close, nil
+		return archive.Timed(d, archive.DefaultLimits), d.Close, nil
 	}
 	server, bucket, prefix := c.Bucket()
 	s, err = s3.Open(s3.Options{
@@ -59,7 +59,7 @@ func openArchive(c *config.Archive) (s archive.Store, closeStore func() error, e
 	if err != nil {
 		return nil, nil, fmt.Errorf("open the archive: %w", err)
 	}
-	return s, func() error { return nil }, nil
+	return archive.Timed(s, archive.DefaultLimits), func() error { return nil }, nil
 }
 
 // export is the loop that archives days of history. It opens the store in its first round and not when the node
@@ -101,12 +101,10 @@ func (e *export) open(ctx context.Context) error {
 	if err := archive.Probe(ctx, store); err != nil {
 		return errors.Join(fmt.Errorf("the archive cannot be used: %w", err), closeStore())
 	}
-	directory := e.config.Directory
-	if directory == "" {
-		directory = filepath.Join(os.TempDir(), "belfry-archive")
-	}
+	directory := cmp.Or(e.config.Directory, os.TempDir())
 	e.work = &archiver.Archiver{
 		Days: e.days, Store: store, Session: e.session, Directory: directory, Log: e.log,
+		Disk: int64(e.config.Disk) << 20,
 		Rate: rate.NewLimiter(rate.Limit(e.config.Rate), e.config.Rate),
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"os/exec"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -62,4 +63,47 @@ func TestDuckDBReadsTheArchive(t *testing.T) {
 	require.NoError(t, json.Unmarshal(out, &got))
 	require.ElementsMatch(t, want, got[0])
 	require.Equal(t, [][]any{{"é|\x00", "lost", true, float64(-1)}}, got[1])
+}
+
+// runGuide runs the statements of the guide in the directory of an archive.
+const runGuide = `
+import duckdb, json, os, sys
+os.chdir(sys.argv[1])
+for statement in sys.stdin.read().split(';')[:-1]:
+    result = duckdb.sql(statement)
+print(json.dumps(result.fetchall()))
+`
+
+// TestTheQueryOfTheGuide counts each run of a day once, also while the day is exported again: the files of both
+// generations are there then.
+func TestTheQueryOfTheGuide(t *testing.T) {
+	t.Parallel()
+	python := os.Getenv("BELFRY_TEST_DUCKDB")
+	if python == "" {
+		t.Skip("needs a Python with duckdb: make test-archive")
+	}
+	guide, err := os.ReadFile("../../docs/guide/archive.md")
+	require.NoError(t, err)
+	_, query, _ := strings.Cut(string(guide), "```duckdb\n")
+	query, _, found := strings.Cut(query, "```")
+	require.True(t, found)
+	day, err := archive.ParseDay("2026-03-01")
+	require.NoError(t, err)
+	s := newShelf(t)
+	s.day(archive.Place{Day: day, Generation: 1, Namespace: id(9)}, manyRuns(1, 3, 10))
+	s.day(archive.Place{Day: day, Generation: 2, Namespace: id(9)}, manyRuns(1, 3, 10), manyRuns(4, 4, 1))
+	runs := func(query string) (n int) {
+		command := exec.CommandContext(t.Context(), python, "-c", runGuide, s.dir)
+		command.Stdin = strings.NewReader(query)
+		out, err := command.Output()
+		require.NoError(t, err)
+		var rows [][]any
+		require.NoError(t, json.Unmarshal(out, &rows))
+		for _, r := range rows {
+			n += int(r[1].(float64))
+		}
+		return n
+	}
+	require.Equal(t, 31, runs(query))
+	require.Equal(t, 61, runs("SELECT 1, count(*) FROM read_parquet('v1/runs/*/*/*.parquet');"), "as it was")
 }

@@ -30,7 +30,7 @@ type Result struct {
 // DayState is what the database knows about a day.
 type DayState struct {
 	Day        Day        `json:"day"`
-	State      string     `json:"state"` // open, waiting, exporting, archived or dropped (without being archived)
+	State      string     `json:"state"` // as docs/guide/archive.md lists them
 	InDatabase bool       `json:"in_database"`
 	Generation int        `json:"generation"`
 	ArchivedAt *time.Time `json:"archived_at,omitempty"`

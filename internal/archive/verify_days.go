@@ -23,7 +23,7 @@ func (a *Archive) VerifyDays(
 ) error {
 	noted := map[Day]DayState{}
 	for _, s := range states {
-		if s.State == "archived" {
+		if s.State == "archived" || s.State == "incomplete" {
 			noted[s.Day] = s
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"io"
 	"iter"
 	"log/slog"
-	"os"
 	"time"
 
 	"github.com/google/uuid"
@@ -40,10 +39,13 @@ type Archiver struct {
 	Store     archive.Store
 	Session   func() uuid.UUID
 	Directory string        // for sorted files: see workspace
+	Disk      int64         // bytes that those files may have; 0: no limit
 	Rate      *rate.Limiter // rows per second; nil: no limit
 	Log       *slog.Logger
 	// Step is called before each step, with its name. Tests end the round there. May be nil.
 	Step func(name string) error
+	// Progress is called before each step of a day, and while rows are read. May be nil.
+	Progress func(Progress)
 }
 
 // The pauses between rounds.
@@ -54,20 +56,10 @@ const (
 
 // Once closes days that are over and exports one.
 func (a *Archiver) Once(ctx context.Context) (time.Duration, error) {
-	if err := a.step("close"); err != nil {
+	if err := a.closeDays(ctx); err != nil {
 		return 0, err
 	}
-	closed, err := a.Days.CloseDays(ctx)
-	if err != nil {
-		return 0, err
-	}
-	if closed > 0 {
-		a.Log.Info("closed days of history", "days", closed)
-	}
-	if err := a.step("take"); err != nil {
-		return 0, err
-	}
-	t, err := a.Days.TakeDay(ctx, a.Session())
+	t, err := a.take(ctx)
 	if errors.Is(err, job.ErrNotFound) {
 		return idlePause, nil
 	}
@@ -75,6 +67,24 @@ func (a *Archiver) Once(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	return nextPause, a.archive(ctx, t)
+}
+
+func (a *Archiver) closeDays(ctx context.Context) error {
+	if err := a.step("close"); err != nil {
+		return err
+	}
+	closed, err := a.Days.CloseDays(ctx)
+	if closed > 0 {
+		a.Log.Info("closed days of history", "days", closed)
+	}
+	return err
+}
+
+func (a *Archiver) take(ctx context.Context) (archive.Task, error) {
+	if err := a.step("take"); err != nil {
+		return archive.Task{}, err
+	}
+	return a.Days.TakeDay(ctx, a.Session())
 }
 
 // archive exports a day, and releases it if that fails, so that other days come before it is retried.
@@ -113,6 +123,7 @@ func (a *Archiver) exportDay(ctx context.Context, t archive.Task) error {
 	}
 	runs := m.Sum(archive.Runs).Rows
 	a.Log.Info("archived a day of history", "day", t.Day.String(), "runs", runs, "files", len(m.Files))
+	e.report("archived")
 	return nil
 }
 
@@ -128,18 +139,28 @@ type export struct {
 	*Archiver
 	task        archive.Task
 	archive     *archive.Archive
-	directory   string      // of the workspace
+	workspace   *workspace
 	runs, skips archive.Sum // of what was read
 	files       []archive.File
 }
 
+// step reports the step. Tests end the export there.
+func (e *export) step(name string) error {
+	e.report(name)
+	return e.Archiver.step(name)
+}
+
+func (e *export) report(step string) {
+	if e.Progress != nil {
+		e.Progress(Progress{Day: e.task.Day, Step: step, Runs: e.runs.Rows})
+	}
+}
+
 func (e *export) run(ctx context.Context) (m archive.Manifest, err error) {
-	w, err := openWorkspace(e.Directory)
-	if err != nil {
+	if e.workspace, err = openWorkspace(e.Directory, e.Disk); err != nil {
 		return m, err
 	}
-	defer func() { err = errors.Join(err, w.close()) }()
-	e.directory = w.directory
+	defer func() { err = errors.Join(err, e.workspace.close()) }()
 	if err := e.exportRuns(ctx); err != nil {
 		return m, err
 	}
@@ -169,7 +190,7 @@ func (e *export) exportRuns(ctx context.Context) error {
 	if err := e.step("read runs"); err != nil {
 		return err
 	}
-	s := newSorter[archive.Run](e.directory)
+	s := newSorter[archive.Run](e.workspace)
 	for page := int64(0); page >= 0; {
 		rows, next, err := e.Days.ReadRuns(ctx, e.task.Day, page)
 		if err != nil {
@@ -184,6 +205,7 @@ func (e *export) exportRuns(ctx context.Context) error {
 		if err := e.pace(ctx, len(rows)); err != nil {
 			return err
 		}
+		e.report("read runs")
 		page = next
 	}
 	return write(ctx, e, s.sorted(), archive.NewRunWriter)
@@ -193,7 +215,7 @@ func (e *export) exportSkips(ctx context.Context) error {
 	if err := e.step("read skips"); err != nil {
 		return err
 	}
-	s := newSorter[archive.Skip](e.directory)
+	s := newSorter[archive.Skip](e.workspace)
 	for after := (*archive.Skip)(nil); ; {
 		rows, err := e.Days.ReadSkips(ctx, e.task.Day, after)
 		if err != nil {
@@ -253,7 +275,7 @@ func write[T any, R archive.Row[T]](
 			if p.Namespace != r.Namespace || p.Number == 1 {
 				p.Namespace, p.Number = r.Namespace, 1
 			}
-			if part, err = newPart(e.directory, p, open); err != nil {
+			if part, err = newPart(e.workspace, p, open); err != nil {
 				return err
 			}
 		}
@@ -269,14 +291,14 @@ func write[T any, R archive.Row[T]](
 
 // part is a part that is being written to a local file: its name and size are known when it is complete.
 type part[T any, R archive.Row[T]] struct {
-	file *os.File
+	file *scratchFile
 	w    *archive.Writer[T, R]
 }
 
 func newPart[T any, R archive.Row[T]](
-	directory string, p archive.Place, open func(io.Writer, archive.Place) *archive.Writer[T, R],
+	w *workspace, p archive.Place, open func(io.Writer, archive.Place) *archive.Writer[T, R],
 ) (*part[T, R], error) {
-	f, err := os.CreateTemp(directory, "part-*")
+	f, err := w.create()
 	if err != nil {
 		return nil, err
 	}
@@ -291,7 +313,7 @@ func (p *part[T, R]) put(ctx context.Context, e *export) error {
 	if err != nil {
 		return err
 	}
-	if err := archive.PutFile(ctx, e.Store, f, p.file); err != nil {
+	if err := archive.PutFile(ctx, e.Store, f, p.file.file); err != nil {
 		return err
 	}
 	e.files = append(e.files, f)
@@ -301,8 +323,8 @@ func (p *part[T, R]) put(ctx context.Context, e *export) error {
 
 func (p *part[T, R]) remove() {
 	if p != nil {
-		_ = p.file.Close()           // closed twice, or read only by now
-		_ = os.Remove(p.file.Name()) // the directory is removed later
+		_ = p.file.file.Close() // closed twice, or read only by now
+		_ = p.file.remove()     // the directory is removed later
 	}
 }
 

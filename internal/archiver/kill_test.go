@@ -230,7 +230,7 @@ func TestKill(t *testing.T) {
 			b.exec(`DELETE FROM session WHERE id = $1`, id)
 			b.manifest()
 			b.exec(`DELETE FROM run_history WHERE seq >= 100`)
-			left, err := filepath.Glob(filepath.Join(directory, "sorted", "*", "*"))
+			left, err := filepath.Glob(filepath.Join(directory, "sorted", "belfry-archive", "*", "*"))
 			require.NoError(t, err)
 			require.Empty(t, left, "files of the dead process")
 		}

@@ -6,13 +6,20 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
+// mine reports whether the user of this process owns a file.
+func mine(info os.FileInfo) bool {
+	s, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(s.Uid) == os.Geteuid()
+}
+
 // lockFile creates a file and locks it until it is closed. It returns errLocked if another process has done that.
 func lockFile(name string) (*os.File, error) {
-	f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // in the directory of the settings
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o600) //nolint:gosec // in the directory of the settings
 	if err != nil {
 		return nil, err
 	}

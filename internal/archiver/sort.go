@@ -26,7 +26,15 @@ const (
 	rowMemory  = 512      // bytes of a row without its strings
 )
 
-func compare[T any, R archive.Row[T]](a, b *archive.Placed[T]) int {
+// sortable is a row that can be written to a file and ordered.
+type sortable[T any] interface {
+	*T
+	Compare(*T) int
+	Append([]byte) []byte
+	Parse([]byte) error
+}
+
+func compare[T any, R sortable[T]](a, b *archive.Placed[T]) int {
 	if c := bytes.Compare(a.Namespace[:], b.Namespace[:]); c != 0 {
 		return c
 	}
@@ -35,19 +43,18 @@ func compare[T any, R archive.Row[T]](a, b *archive.Placed[T]) int {
 
 // sorter sorts more rows than fit into memory. It writes sorted files to a directory and merges them. Files that were
 // merged are removed, and what a process leaves that dies is removed with the directory.
-type sorter[T any, R archive.Row[T]] struct {
-	directory string
+type sorter[T any, R sortable[T]] struct {
+	workspace *workspace
 	memory    int64 // sortMemory, or less in tests
 	fanIn     int
 	rows      []archive.Placed[T]
 	size      int64
-	levels    [][]string // files by how often their rows were merged
+	levels    [][]*scratchFile // files by how often their rows were merged
 	scratch   []byte
-	files     int
 }
 
-func newSorter[T any, R archive.Row[T]](directory string) *sorter[T, R] {
-	return &sorter[T, R]{directory: directory, memory: sortMemory, fanIn: sortFanIn}
+func newSorter[T any, R sortable[T]](w *workspace) *sorter[T, R] {
+	return &sorter[T, R]{workspace: w, memory: sortMemory, fanIn: sortFanIn}
 }
 
 // add adds a row.
@@ -67,7 +74,7 @@ func (s *sorter[T, R]) sortRows() {
 // spill writes the rows in memory to a file, and merges files of a level if there are as many as can be merged at once.
 func (s *sorter[T, R]) spill() error {
 	s.sortRows()
-	name, err := s.write(func(yield func(*archive.Placed[T], error) bool) {
+	file, err := s.write(func(yield func(*archive.Placed[T], error) bool) {
 		for i := range s.rows {
 			if !yield(&s.rows[i], nil) {
 				return
@@ -80,12 +87,12 @@ func (s *sorter[T, R]) spill() error {
 		if level == len(s.levels) {
 			s.levels = append(s.levels, nil)
 		}
-		if s.levels[level] = append(s.levels[level], name); len(s.levels[level]) < s.fanIn {
+		if s.levels[level] = append(s.levels[level], file); len(s.levels[level]) < s.fanIn {
 			return nil
 		}
 		full := s.levels[level]
 		s.levels[level] = nil
-		if name, err = s.write(s.merge(full)); err == nil {
+		if file, err = s.write(s.merge(full)); err == nil {
 			err = removeAll(full)
 		}
 	}
@@ -120,22 +127,20 @@ func (s *sorter[T, R]) sorted() iter.Seq2[*archive.Placed[T], error] {
 }
 
 // write writes rows to a new file.
-func (s *sorter[T, R]) write(rows iter.Seq2[*archive.Placed[T], error]) (name string, err error) {
-	s.files++
-	f, err := os.CreateTemp(s.directory, fmt.Sprintf("sorted-%06d-*", s.files))
-	if err != nil {
-		return "", err
+func (s *sorter[T, R]) write(rows iter.Seq2[*archive.Placed[T], error]) (f *scratchFile, err error) {
+	if f, err = s.workspace.create(); err != nil {
+		return nil, err
 	}
-	defer func() { err = errors.Join(err, f.Close()) }()
+	defer func() { err = errors.Join(err, f.file.Close()) }()
 	z, err := zstd.NewWriter(f, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
 		zstd.WithWindowSize(128<<10))
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	var length [binary.MaxVarintLen64]byte
 	for r, err := range rows {
 		if err != nil {
-			return "", errors.Join(err, z.Close())
+			return nil, errors.Join(err, z.Close())
 		}
 		s.scratch = R(&r.Row).Append(append(s.scratch[:0], r.Namespace[:]...))
 		_, err := z.Write(length[:binary.PutUvarint(length[:], uint64(len(s.scratch)))])
@@ -143,19 +148,19 @@ func (s *sorter[T, R]) write(rows iter.Seq2[*archive.Placed[T], error]) (name st
 			_, err = z.Write(s.scratch)
 		}
 		if err != nil {
-			return "", errors.Join(err, z.Close())
+			return nil, errors.Join(err, z.Close())
 		}
 	}
-	return f.Name(), z.Close()
+	return f, z.Close()
 }
 
 // merge returns the rows of sorted files in their order.
-func (s *sorter[T, R]) merge(names []string) iter.Seq2[*archive.Placed[T], error] {
+func (s *sorter[T, R]) merge(files []*scratchFile) iter.Seq2[*archive.Placed[T], error] {
 	return func(yield func(*archive.Placed[T], error) bool) {
 		var m merger[T, R]
 		defer m.close()
-		for _, name := range names {
-			if err := m.open(name); err != nil {
+		for _, f := range files {
+			if err := m.open(f.file.Name()); err != nil {
 				yield(nil, err)
 				return
 			}
@@ -180,7 +185,7 @@ func (s *sorter[T, R]) merge(names []string) iter.Seq2[*archive.Placed[T], error
 }
 
 // merger is a heap of files by their next row.
-type merger[T any, R archive.Row[T]] struct{ files []*sortedFile[T, R] }
+type merger[T any, R sortable[T]] struct{ files []*sortedFile[T, R] }
 
 func (m *merger[T, R]) open(name string) error {
 	f, err := os.Open(name) //nolint:gosec // a file that write created
@@ -220,7 +225,7 @@ func (m *merger[T, R]) Pop() any {
 }
 
 // sortedFile is a file that is read, and its next row.
-type sortedFile[T any, R archive.Row[T]] struct {
+type sortedFile[T any, R sortable[T]] struct {
 	file   *os.File
 	zstd   *zstd.Decoder
 	in     *bufio.Reader
@@ -249,9 +254,9 @@ func (f *sortedFile[T, R]) close() {
 	_ = f.file.Close() // read only
 }
 
-func removeAll(names []string) (err error) {
-	for _, name := range names {
-		err = errors.Join(err, os.Remove(name))
+func removeAll(files []*scratchFile) (err error) {
+	for _, f := range files {
+		err = errors.Join(err, f.remove())
 	}
 	return err
 }

@@ -41,7 +41,7 @@ func TestSort(t *testing.T) {
 		files  int
 	}{{1 << 30, 64, 0}, {120_000, 64, 30}, {120_000, 3, 9}, {30_000, 2, 9}} {
 		directory := t.TempDir()
-		s := newSorter[archive.Run](directory)
+		s := newSorter[archive.Run](&workspace{directory: directory})
 		s.memory, s.fanIn = limits.memory, limits.fanIn
 		for _, r := range rows {
 			require.NoError(t, s.add(r))
@@ -64,7 +64,7 @@ func TestSort(t *testing.T) {
 func TestASortedFileThatIsCutShort(t *testing.T) {
 	t.Parallel()
 	directory := t.TempDir()
-	s := newSorter[archive.Run](directory)
+	s := newSorter[archive.Run](&workspace{directory: directory})
 	for _, r := range randomRows(500) {
 		require.NoError(t, s.add(r))
 	}

@@ -20,6 +20,7 @@ type Archive struct {
 	Required      bool   `key:"required" default:"false" oneof:"true,false"`
 	Rate          int    `key:"rate" default:"20000" min:"100" max:"10000000"`
 	Directory     string `key:"directory" form:"path"`
+	Disk          int    `key:"disk_mb" default:"20480" min:"16" max:"10000000"`
 }
 
 // Local returns the directory of an archive that is one, or an empty string.

@@ -74,7 +74,7 @@ func TestDefaults(t *testing.T) {
 		OIDC: config.OIDC{
 			Name: "single sign-on", Scopes: "openid profile email", NameClaim: "email", GroupsClaim: "groups",
 		},
-		Archive: config.Archive{Region: "us-east-1", Rate: 20000},
+		Archive: config.Archive{Region: "us-east-1", Rate: 20000, Disk: 20480},
 		Log:     config.Log{Level: "info", Format: "text"},
 		Tracing: config.Tracing{
 			Compression: "gzip", Timeout: 10 * time.Second, Sampler: "parentbased_traceidratio", Ratio: "0.01",

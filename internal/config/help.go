@@ -99,7 +99,8 @@ var help = map[string]string{ //nolint:gosec // names of settings, and no secret
 	"archive.secret_key_file": "file with the secret key, such as a mounted secret, instead of archive.secret_key",
 	"archive.required": "drop a day of history only when the archive has it; the database remembers it, " +
 		"so that it holds for nodes without these settings too",
-	"archive.rate": "maximum number of rows that are read per second",
+	"archive.rate":    "maximum number of rows that are read per second",
+	"archive.disk_mb": "how many MB of that disk a node uses; a day that needs more is not archived",
 	"archive.directory": "directory for the files that a node sorts, about 40 bytes per row of a day; " +
 		"empty means a directory for temporary files",
 

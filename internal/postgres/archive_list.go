@@ -30,7 +30,8 @@ func (a *Archive) DaysBehind(ctx context.Context) (n int64, err error) {
 }
 
 const archiveDays = `
-SELECT day, CASE WHEN d.dropped_at IS NOT NULL AND d.archived_at IS NULL THEN 'dropped'
+SELECT day, CASE WHEN d.dropped_at IS NOT NULL AND d.manifest IS NULL THEN 'dropped'
+                 WHEN d.dropped_at IS NOT NULL AND (d.changed OR d.archived_at IS NULL) THEN 'incomplete'
                  WHEN d.archived_at IS NOT NULL AND NOT d.changed THEN 'archived'
                  WHEN d.day IS NULL THEN 'open'
                  WHEN EXISTS (SELECT FROM session WHERE id = d.owner AND expires_at > now()) THEN 'exporting'

@@ -82,7 +82,7 @@ ORDER BY count(*) DESC`
 const queueWorkerSlots = `
 SELECT coalesce(n.name, q.namespace_id::text, ''), coalesce(q.name, ''), coalesce(q.id, 0), sum(s.slots)
 FROM (SELECT queue_id, coalesce(slots, 0) AS slots FROM session
-      WHERE queue_id IS NOT NULL AND expires_at > now() AND uuid_hash(id) & 255 = ANY ($1) LIMIT $2) s
+      WHERE queue_id > 0 /* 0: belfry archive run */ AND expires_at > now() AND uuid_hash(id) & 255 = ANY ($1) LIMIT $2) s
 LEFT JOIN queue q ON q.id = s.queue_id
 LEFT JOIN namespace n ON n.id = q.namespace_id
 GROUP BY 1, 2, 3

@@ -93,6 +93,8 @@ func (c *cluster) checkPage(t *testing.T, all []block) (kinds []string, err erro
 			kind, err = c.checkINI(t, b)
 		case "go":
 			kind = "go, compiled"
+		case "duckdb":
+			kind = "duckdb, executed by make test-archive"
 		case "promql":
 			kind = "promql, checked by test/deploy"
 		case "text":

@@ -23,7 +23,7 @@ func newArchive() *cobra.Command {
   belfry archive runs --job report --from 2026-03-01 --to 2026-03-08 --config belfry.yaml`,
 		Long: `Read the archive of history: days that nodes exported as Parquet files. Use the
 configuration of a node. See docs/guide/archive.md.`,
-	}, newArchiveStatus(), newArchiveVerify(), newArchiveRuns(), newArchiveOptional())
+	}, newArchiveStatus(), newArchiveRun(), newArchiveVerify(), newArchiveRuns(), newArchiveOptional())
 }
 
 // archiveFlags are the flags of all these commands.
@@ -73,7 +73,8 @@ func newArchiveStatus() *cobra.Command {
   belfry archive status --from 2026-01-01 -o json`,
 		Long: `List days of history, the newest first. A day is open until an hour after its
 end, waiting or exporting until it is archived, and dropped if the archive did not
-get it before it was older than keep_history.`,
+get it before it was older than keep_history. It is incomplete if rows came after its
+export, and it was dropped before they were exported too.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			v, from, to, err := f.read(cmd)
 			if err != nil {
@@ -94,7 +95,7 @@ get it before it was older than keep_history.`,
 					in = "both"
 				case d.InDatabase:
 					in = "database"
-				case d.State != "archived":
+				case d.State != "archived" && d.State != "incomplete":
 					in = "none"
 				}
 				rows = append(rows, []string{
@@ -221,7 +222,7 @@ its last attempt.`,
 		return cmd.Flags().StringP("output", "o", usage.Table, "table, json, yaml or parquet")
 	})
 	cmd.Flags().StringVar(&p.Job, "job", "", "id of the job, or its name if it is not deleted")
-	cmd.Flags().StringVar(&p.Namespace, "namespace", "default", "namespace of the job")
+	cmd.Flags().StringVar(&p.Namespace, "namespace", "", "namespace of the job (default: that of its id, or default)")
 	cmd.Flags().IntVar(&p.Limit, "limit", 1000, "maximum number of rows")
 	return cmd
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -176,8 +177,12 @@ func TestArchiveStatusAndVerify(t *testing.T) {
 	require.Error(t, err)
 	require.Contains(t, out, "the manifest is missing")
 
-	a.exec(`UPDATE archive_day SET archived_at = NULL, dropped_at = now()`)
+	a.exec(`UPDATE archive_day SET changed = true, dropped_at = now()`)
 	a.exec(`DROP TABLE run_history_20200229`)
+	require.Regexp(t, `^2020-02-29 incomplete archive `, status(), "what came late is not in the archive")
+	a.exec(`UPDATE archive_day SET archived_at = NULL, changed = false`)
+	require.Regexp(t, `^2020-02-29 incomplete archive `, status(), "a node had begun to export it again")
+	a.exec(`UPDATE archive_day SET manifest = NULL`)
 	require.Regexp(t, `^2020-02-29 dropped none `, status())
 	_, err = run(t, "archive", "verify", "--database-url", a.url)
 	require.ErrorContains(t, err, "no archive; set archive.url")
@@ -200,4 +205,32 @@ func TestArchiveOptional(t *testing.T) {
 	out, err = run(t, "archive", "optional", "--database-url", url)
 	require.NoError(t, err)
 	require.Equal(t, "the archive was not required; nothing to change\n", out)
+}
+
+// TestArchiveRun exports what is over, also if several commands do it at the same time, and leaves no session.
+func TestArchiveRun(t *testing.T) {
+	t.Parallel()
+	a := newArchived(t)
+	outputs, failures := make([]string, 3), make([]error, 3)
+	var all sync.WaitGroup
+	for i := range outputs {
+		all.Go(func() {
+			outputs[i], failures[i] = run(t, "archive", "run", "--database-url", a.url, "--archive-url", "file://"+a.directory)
+		})
+	}
+	all.Wait()
+	require.Equal(t, make([]error, 3), failures)
+	require.Equal(t, 1, strings.Count(strings.Join(outputs, ""), "2020-02-29: archived, 20 runs\n"), "%q", outputs)
+	require.Contains(t, strings.Join(outputs, ""), "2020-02-29: read runs")
+	require.Contains(t, strings.Join(outputs, ""), "0 days archived")
+	var sessions, epoch int
+	require.NoError(t, a.pool.QueryRow(t.Context(), `SELECT count(*), (SELECT epoch FROM archive_day WHERE day = '2020-02-29')
+		FROM session WHERE expires_at > '-infinity'`).Scan(&sessions, &epoch))
+	require.Zero(t, sessions)
+	require.Equal(t, 1, epoch, "one of them took the day")
+	_, err := run(t, "archive", "run", "--database-url", a.url)
+	require.ErrorContains(t, err, "no archive; set archive.url")
+	a.exec(`UPDATE cluster SET trusted_at = now() - interval '1 h'`)
+	_, err = run(t, "archive", "run", "--database-url", a.url, "--archive-url", "file://"+a.directory)
+	require.ErrorContains(t, err, "start a node")
 }

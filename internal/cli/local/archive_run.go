@@ -1,0 +1,64 @@
+package local
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/belfry-dev/belfry/internal/app"
+	"github.com/belfry-dev/belfry/internal/archiver"
+	"github.com/belfry-dev/belfry/internal/cli/terminal"
+	"github.com/belfry-dev/belfry/internal/clock"
+	"github.com/belfry-dev/belfry/internal/config"
+	"github.com/belfry-dev/belfry/internal/problem"
+)
+
+func newArchiveRun() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "run", Short: "Export the days that are over, now", Args: noArgs,
+		Example: `  belfry archive run --config belfry.yaml`,
+		Long: `Export all days of history that are over and not archived, in the foreground. Nodes
+do the same by themselves. They may do it at the same time: one of them, or this
+command, exports a day. It ends with code 1 if a day fails.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			v, err := loadConfig(cmd)
+			if err != nil {
+				return err
+			}
+			p := exportPrinter{to: terminal.NewPrinter(cmd.OutOrStdout())}
+			left, err := app.RunArchive(cmd.Context(), &v.Config, p.report)
+			if err != nil {
+				return err
+			}
+			p.to.Line("%s archived, %d left; belfry archive status lists them", problem.Count(p.days, "day"), left)
+			return p.to.Err()
+		},
+	}
+	config.Flags(cmd.Flags(), "database_url", "database_url_file", "archive.url")
+	return cmd
+}
+
+// exportPrinter prints the progress of an export: each step, and every few seconds the rows that were read.
+type exportPrinter struct {
+	to   *terminal.Printer
+	days int
+	last archiver.Progress
+	at   int64 // seconds
+}
+
+func (p *exportPrinter) report(now archiver.Progress) {
+	const every = 5
+	seconds := int64(clock.Elapsed().Seconds())
+	if now.Day == p.last.Day && now.Step == p.last.Step && seconds < p.at+every {
+		return
+	}
+	p.last, p.at = now, seconds
+	text := fmt.Sprintf("%s: %s", now.Day, now.Step)
+	if now.Runs > 0 {
+		text += fmt.Sprintf(", %d runs", now.Runs)
+	}
+	if now.Step == "archived" {
+		p.days++
+	}
+	p.to.Line("%s", text)
+}
