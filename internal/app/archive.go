@@ -18,6 +18,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/archive/disk"
 	"github.com/belfry-dev/belfry/internal/archive/s3"
 	"github.com/belfry-dev/belfry/internal/archiver"
+	"github.com/belfry-dev/belfry/internal/auditor"
 	"github.com/belfry-dev/belfry/internal/config"
 	"github.com/belfry-dev/belfry/internal/postgres"
 )
@@ -69,7 +70,8 @@ type export struct {
 	days    *postgres.Archive
 	session func() uuid.UUID
 	log     *slog.Logger
-	work    *archiver.Archiver // nil: not open yet
+	audited func(auditor.Report) // may be nil
+	work    *archiver.Archiver   // nil: not open yet
 }
 
 func newExport(c config.Archive, days *postgres.Archive, session func() uuid.UUID, log *slog.Logger) *export {
@@ -104,7 +106,7 @@ func (e *export) open(ctx context.Context) error {
 	directory := cmp.Or(e.config.Directory, os.TempDir())
 	e.work = &archiver.Archiver{
 		Days: e.days, Store: store, Session: e.session, Directory: directory, Log: e.log,
-		Disk: int64(e.config.Disk) << 20,
+		Audit: e.days, Audited: e.audited, Disk: int64(e.config.Disk) << 20,
 		Rate: rate.NewLimiter(rate.Limit(e.config.Rate), e.config.Rate),
 	}
 	return nil

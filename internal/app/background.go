@@ -17,6 +17,7 @@ func (n *node) background() loop.Group {
 	}
 	if a := n.config.Archive; a.URL != "" {
 		e := newExport(a, n.db.Archive(), n.member.Session, n.log)
+		e.audited = n.engine.NoteAudit
 		g = append(g, loop.Loop{Name: "archive", Title: "archive", Once: e.once},
 			loop.Loop{Name: "archive_sample", Title: "count of days to archive", Once: n.archiveSampleOnce})
 	}

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/belfry-dev/belfry/internal/archive"
+	"github.com/belfry-dev/belfry/internal/auditor"
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
@@ -46,6 +47,9 @@ type Archiver struct {
 	Step func(name string) error
 	// Progress is called before each step of a day, and while rows are read. May be nil.
 	Progress func(Progress)
+	// Audit judges each day that is exported, and calls Audited with what it finds. Both may be nil.
+	Audit   Auditor
+	Audited func(auditor.Report)
 }
 
 // The pauses between rounds.
@@ -142,6 +146,8 @@ type export struct {
 	workspace   *workspace
 	runs, skips archive.Sum // of what was read
 	files       []archive.File
+	digests     *sorter[jobDigest, *jobDigest]
+	found       int64 // by the audit
 }
 
 // step reports the step. Tests end the export there.
@@ -152,7 +158,7 @@ func (e *export) step(name string) error {
 
 func (e *export) report(step string) {
 	if e.Progress != nil {
-		e.Progress(Progress{Day: e.task.Day, Step: step, Runs: e.runs.Rows})
+		e.Progress(Progress{Day: e.task.Day, Step: step, Runs: e.runs.Rows, Found: e.found})
 	}
 }
 
@@ -183,7 +189,10 @@ func (e *export) run(ctx context.Context) (m archive.Manifest, err error) {
 	if err := e.verify(ctx, &m); err != nil {
 		return m, err
 	}
-	return m, e.sweep(ctx, &m)
+	if err := e.sweep(ctx, &m); err != nil {
+		return m, err
+	}
+	return m, e.audit(ctx)
 }
 
 func (e *export) exportRuns(ctx context.Context) error {
@@ -208,7 +217,7 @@ func (e *export) exportRuns(ctx context.Context) error {
 		e.report("read runs")
 		page = next
 	}
-	return write(ctx, e, s.sorted(), archive.NewRunWriter)
+	return write(ctx, e, e.digestOf(s.sorted()), archive.NewRunWriter)
 }
 
 func (e *export) exportSkips(ctx context.Context) error {

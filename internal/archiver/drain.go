@@ -15,6 +15,8 @@ type Progress struct {
 	Day  archive.Day
 	Step string // as in Archiver.Step; "archived" after the last one
 	Runs int64  // rows that were read
+	// Found is how many occurrences are not as they must be: see Auditor.
+	Found int64
 }
 
 // Drain exports all closed days that no other session exports. A day that fails does not keep later ones from being

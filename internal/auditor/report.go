@@ -57,6 +57,7 @@ type Report struct {
 
 	WithoutOracle int64 // expected ones that only the product's own code could compute
 	Unreadable    int64 // jobs with a definition that this version cannot read; they are not judged
+	ByDigest      int64 // expected ones that a pass over their day accounts for: no entry of them was read again
 
 	// Findings are the first of what is missing, phantom, early or double, up to MaxFindings of a call.
 	Findings []Finding
@@ -90,6 +91,7 @@ func (r *Report) Add(o Report) {
 	r.Duplicates += o.Duplicates
 	r.WithoutOracle += o.WithoutOracle
 	r.Unreadable += o.Unreadable
+	r.ByDigest += o.ByDigest
 	r.Findings = append(r.Findings, o.Findings[:min(len(o.Findings), MaxFindings-len(r.Findings))]...)
 }
 

@@ -25,8 +25,14 @@ func (e *Engine) auditOnce(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	e.stats.audited.Add(r.Expected)
+	e.NoteAudit(r)
 	e.stats.auditedAt.Store(e.Bound.Now().UnixMilli())
+	return auditPause, nil
+}
+
+// NoteAudit counts and logs what an audit found, each finding once. It is safe for concurrent use.
+func (e *Engine) NoteAudit(r auditor.Report) {
+	e.stats.audited.Add(r.Expected)
 	for _, f := range r.Findings {
 		if !f.New {
 			continue
@@ -34,5 +40,4 @@ func (e *Engine) auditOnce(ctx context.Context) (time.Duration, error) {
 		e.Observe.Found(f.Kind)
 		e.Log.Error("audit finding", "kind", f.Kind, "job", job.FormatJobID(f.Job), "due_at", f.DueAt)
 	}
-	return auditPause, nil
 }

@@ -19,7 +19,8 @@ func newArchiveRun() *cobra.Command {
 		Example: `  belfry archive run --config belfry.yaml`,
 		Long: `Export all days of history that are over and not archived, in the foreground. Nodes
 do the same by themselves. They may do it at the same time: one of them, or this
-command, exports a day. It ends with code 1 if a day fails.`,
+command, exports a day. It ends with code 1 if a day fails, or if its audit finds an
+occurrence that is not as it must be.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			v, err := loadConfig(cmd)
 			if err != nil {
@@ -29,6 +30,10 @@ command, exports a day. It ends with code 1 if a day fails.`,
 			left, err := app.RunArchive(cmd.Context(), &v.Config, p.report)
 			if err != nil {
 				return err
+			}
+			if p.found > 0 {
+				return fmt.Errorf("the audit of these days found %s; see docs/guide/audit.md",
+					problem.Count(int(p.found), "problem"))
 			}
 			p.to.Line("%s archived, %d left; belfry archive status lists them", problem.Count(p.days, "day"), left)
 			return p.to.Err()
@@ -40,10 +45,11 @@ command, exports a day. It ends with code 1 if a day fails.`,
 
 // exportPrinter prints the progress of an export: each step, and every few seconds the rows that were read.
 type exportPrinter struct {
-	to   *terminal.Printer
-	days int
-	last archiver.Progress
-	at   int64 // seconds
+	to    *terminal.Printer
+	days  int
+	found int64
+	last  archiver.Progress
+	at    int64 // seconds
 }
 
 func (p *exportPrinter) report(now archiver.Progress) {
@@ -57,8 +63,12 @@ func (p *exportPrinter) report(now archiver.Progress) {
 	if now.Runs > 0 {
 		text += fmt.Sprintf(", %d runs", now.Runs)
 	}
+	if now.Found > 0 {
+		text += fmt.Sprintf(", %s found by the audit", problem.Count(int(now.Found), "problem"))
+	}
 	if now.Step == "archived" {
 		p.days++
+		p.found += now.Found
 	}
 	p.to.Line("%s", text)
 }
