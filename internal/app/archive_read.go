@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/belfry-dev/belfry/internal/app/archiving"
 	"github.com/belfry-dev/belfry/internal/archive"
 	"github.com/belfry-dev/belfry/internal/config"
 	"github.com/belfry-dev/belfry/internal/job"
@@ -18,9 +19,6 @@ import (
 
 // maxDays is how many days a command reads: ten years.
 const maxDays = 3660
-
-// ErrNoArchive says that no archive is set.
-var ErrNoArchive = errors.New("no archive; set archive.url in the configuration file or BELFRY_ARCHIVE_URL")
 
 // ArchiveStatus lists the days of history and where they are, the newest first.
 func ArchiveStatus(ctx context.Context, url string, from, to archive.Day) ([]archive.DayState, error) {
@@ -48,9 +46,9 @@ func VerifyArchive(
 
 func withArchive(c *config.Config, work func(*archive.Archive) error) error {
 	if c.Archive.URL == "" {
-		return ErrNoArchive
+		return archiving.ErrNoArchive
 	}
-	store, closeStore, err := openArchive(&c.Archive)
+	store, closeStore, err := archiving.Open(&c.Archive)
 	if err != nil {
 		return err
 	}

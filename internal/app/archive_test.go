@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-dev/belfry/internal/app/archiving"
 	"github.com/belfry-dev/belfry/internal/config"
 	"github.com/belfry-dev/belfry/internal/pgtest"
 	"github.com/belfry-dev/belfry/internal/postgres"
@@ -38,9 +39,9 @@ func TestANodeArchives(t *testing.T) {
 	_, err = n.archiveSampleOnce(t.Context())
 	require.NoError(t, err)
 	require.Positive(t, *b.metrics.archive.last.Load())
-	e := newExport(c.Archive, b.db.Archive(), b.member.Session, b.log)
+	e := archiving.NewExport(c.Archive, b.db.Archive(), b.member.Session, b.log)
 	require.Eventually(t, func() bool { // the first rounds may be before the session of the node
-		if _, err = e.once(t.Context()); err == nil {
+		if _, err = e.Once(t.Context()); err == nil {
 			_, err = n.archiveSampleOnce(t.Context())
 		}
 		return err != nil || *b.metrics.archive.last.Load() == 0
@@ -86,20 +87,5 @@ func TestAStartOnlyRequiresTheArchive(t *testing.T) {
 		require.Equal(t, step.want, required)
 		require.Equal(t, step.info, strings.Contains(log.String(), "archive is required from now on"), log.String())
 		require.Equal(t, step.warning, strings.Contains(log.String(), "run: belfry archive optional"), log.String())
-	}
-}
-
-// TestAnArchiveThatFails is retried after a pause, and its error has no keys.
-func TestAnArchiveThatFails(t *testing.T) {
-	t.Parallel()
-	for name, a := range map[string]config.Archive{
-		"a file":    {URL: "file:///dev/null/archive"},
-		"no server": {URL: "http://127.0.0.1:1/bucket", AccessKey: "canary-access", SecretKey: "canary-secret"},
-	} {
-		a.Rate = 1
-		pause, err := newExport(a, nil, nil, nil).once(t.Context())
-		require.Error(t, err, name)
-		require.Equal(t, archiveRetry, pause)
-		require.NotContains(t, err.Error(), "canary")
 	}
 }

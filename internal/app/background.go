@@ -1,6 +1,9 @@
 package app
 
-import "github.com/belfry-dev/belfry/internal/loop"
+import (
+	"github.com/belfry-dev/belfry/internal/app/archiving"
+	"github.com/belfry-dev/belfry/internal/loop"
+)
 
 // background returns the loops of a node that belong to no machine. They end with the node's context, and
 // nothing waits for them.
@@ -16,9 +19,9 @@ func (n *node) background() loop.Group {
 		g = append(g, loop.Loop{Name: "outputs", Title: "command output", Once: n.outputOnce})
 	}
 	if a := n.config.Archive; a.URL != "" {
-		e := newExport(a, n.db.Archive(), n.member.Session, n.log)
-		e.audited = n.engine.NoteAudit
-		g = append(g, loop.Loop{Name: "archive", Title: "archive", Once: e.once},
+		e := archiving.NewExport(a, n.db.Archive(), n.member.Session, n.log)
+		e.Audited = n.engine.NoteAudit
+		g = append(g, loop.Loop{Name: "archive", Title: "archive", Once: e.Once},
 			loop.Loop{Name: "archive_sample", Title: "count of days to archive", Once: n.archiveSampleOnce})
 	}
 	for i := range g {

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/belfry-dev/belfry/internal/app/archiving"
 	"github.com/belfry-dev/belfry/internal/archive"
 	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/doctor"
@@ -140,7 +141,7 @@ func probeArchive(ctx context.Context, c Config) doctor.Probe {
 	ctx, cancel := context.WithTimeout(ctx, archiveProbe)
 	defer cancel()
 	p := doctor.Probe{Asked: true, What: c.Archive.URL}
-	store, closeStore, err := openArchive(&c.Archive)
+	store, closeStore, err := archiving.Open(&c.Archive)
 	if err == nil {
 		err = errors.Join(archive.Probe(ctx, store), closeStore())
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/belfry-dev/belfry/internal/access"
+	"github.com/belfry-dev/belfry/internal/app/archiving"
 	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/engine"
 	"github.com/belfry-dev/belfry/internal/job"
@@ -126,7 +127,7 @@ func prepare(ctx context.Context, c Config, db *postgres.DB, log *slog.Logger) e
 		return err
 	}
 	if a := c.Archive; a.URL != "" { // without an archive of its own, a node leaves it to the others
-		if err := requireArchive(ctx, a.Required, db.Archive(), log); err != nil {
+		if err := archiving.Require(ctx, a.Required, db.Archive(), log); err != nil {
 			return err
 		}
 	}

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/belfry-dev/belfry/internal/app"
+	"github.com/belfry-dev/belfry/internal/app/archiving"
 	"github.com/belfry-dev/belfry/internal/archiver"
 	"github.com/belfry-dev/belfry/internal/cli/terminal"
 	"github.com/belfry-dev/belfry/internal/clock"
@@ -27,7 +27,7 @@ occurrence that is not as it must be.`,
 				return err
 			}
 			p := exportPrinter{to: terminal.NewPrinter(cmd.OutOrStdout())}
-			left, err := app.RunArchive(cmd.Context(), &v.Config, p.report)
+			left, err := archiving.Run(cmd.Context(), &v.Config, p.report)
 			if err != nil {
 				return err
 			}

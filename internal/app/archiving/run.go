@@ -1,4 +1,4 @@
-package app
+package archiving
 
 import (
 	"context"
@@ -21,9 +21,9 @@ const (
 	runConnections = 2
 )
 
-// RunArchive exports the days that are over and not archived, now, as a node does. Nodes may do the same at the same
+// Run exports the days that are over and not archived, now, as a node does. Nodes may do the same at the same
 // time: each day has one owner. It returns how many days are left, which others export or whose end is too recent.
-func RunArchive(ctx context.Context, c *config.Config, report func(archiver.Progress)) (left int64, err error) {
+func Run(ctx context.Context, c *config.Config, report func(archiver.Progress)) (left int64, err error) {
 	if c.Archive.URL == "" {
 		return 0, ErrNoArchive
 	}
@@ -47,7 +47,7 @@ func RunArchive(ctx context.Context, c *config.Config, report func(archiver.Prog
 	defer func() { // also if the caller has given up
 		err = errors.Join(err, days.End(context.WithoutCancel(ctx), session))
 	}()
-	e := newExport(c.Archive, days, func() uuid.UUID { return session }, slog.New(slog.DiscardHandler))
+	e := NewExport(c.Archive, days, func() uuid.UUID { return session }, slog.New(slog.DiscardHandler))
 	if err := e.open(ctx); err != nil {
 		return 0, err
 	}
