@@ -173,7 +173,7 @@ $(TOOLS)/compose/installed: dev/compose/requirements.txt
 	$(TOOLS)/compose/bin/pip install -q --disable-pip-version-check -r $<
 	touch $@
 
-test-install: $(TOOLS)/nfpm ## install from nothing with the commands of the guide, in a Debian that is booted (3 minutes)
+test-install: $(TOOLS)/nfpm ## install two nodes from nothing with the commands of the guide, on two machines with Debian that are booted (3 minutes)
 	test/deploy/install
 
 test-systemd: ## boot a Debian with systemd and PostgreSQL, and run a node under its unit, with and without commands (3 minutes)
