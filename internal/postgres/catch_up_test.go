@@ -257,8 +257,8 @@ func (b *bulk) catchUpStep() *hot {
 		require.NoError(b.t, err)
 		require.NotZero(b.t, r.Skipped)
 	}, ways: []string{
-		"cursor by partition id", "job by partition id", "partition", "run by address", "run by partition due_at seq",
-		"run by partition job_id due_at seq",
+		"cluster", "cursor by partition id", "job by partition id", "partition", "run by address",
+		"run by partition due_at seq", "run by partition job_id due_at seq",
 	}}
 }
 

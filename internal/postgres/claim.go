@@ -39,7 +39,7 @@ func (e *Engine) Claim(
 	// One round trip and, without BEGIN, one transaction. The lock delays a takeover of this session's partitions
 	// until the claim has ended, so two owners cannot start two runs of a job that allows one.
 	var batch pgx.Batch
-	batch.Queue(`SELECT pg_advisory_xact_lock_shared($1), `+string(pool.KeyLookups), lockOf(session))
+	batch.Queue(`SELECT pg_advisory_xact_lock_shared($1), `+string(pool.KeyLookups+`, `+pool.OnePlan), lockOf(session))
 	batch.Queue(claimRuns, k.partition, k.job, k.dueAt, k.seq, session, lead).Query(collectAttempts(&out))
 	if err := e.db.SendBatch(ctx, &batch).Close(); err != nil {
 		return nil, fmt.Errorf("claim %d runs: %w", len(keys), err)

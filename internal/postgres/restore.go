@@ -44,11 +44,12 @@ SELECT `+readSample+`, trusted_system, trusted_timeline, belfry_system(), belfry
 	return s, nil, err
 }
 
-// holdRuns holds what is due before now. The attempt numbers continue above any that was handed out before: each restore
-// begins a timeline that no earlier one had, also if the same backup is restored twice. Timelines begin at 1 again if a
-// dump is restored.
+// holdRuns holds what is due before now, also if a part of an earlier restore was accepted. The attempt numbers
+// continue above any that was handed out before: each restore begins a timeline that no earlier one had, also if the
+// same backup is restored twice. Timelines begin at 1 again if a dump is restored.
 const holdRuns = `
-UPDATE cluster SET restored_from = CASE WHEN held_from < held_until THEN least(restored_from, $1) ELSE $1 END,
+UPDATE cluster SET restored_from = CASE WHEN held_from < held_until
+        THEN least(greatest(restored_from, held_from), $1) ELSE $1 END,
     restored_until = now(), held_from = '-infinity', held_until = now(),
     attempt_base = least($4, greatest(attempt_base + $3, $3 * ($2::bigint - 1)))`
 
@@ -92,23 +93,31 @@ func scanRestore(row pgx.Row) (r job.Restore, err error) {
 // maxHeldListed is how many jobs a list shows.
 const maxHeldListed = 1000
 
+// unaccepted is a condition on cursor_skip: plan skipped it because of the restore from $1 that was noticed at $2, or
+// because of an earlier one that was not accepted when this one was noticed.
+const unaccepted = `reason = 'restored' AND created_at >= $1 AND (created_at >= $2 OR to_due >= $1)`
+
+// unacceptedFrom is the first occurrence of cursor_skip that is not accepted.
+const unacceptedFrom = `CASE WHEN created_at >= $2 THEN from_due ELSE greatest(from_due, $1) END`
+
 // heldOccurrences lists what is held by job: pending runs, and what plan has skipped.
 const heldOccurrences = `
 SELECT n.name, j.name, x.first, x.last, x.count, x.planned, x.schedule, x.missed
 FROM (SELECT partition, job_id, min(due_at) AS first, max(due_at) AS last, count(*) AS count, true AS planned,
              '' AS schedule, '' AS missed
-      FROM run WHERE state = 0 /* pending */ AND due_at >= $1 AND due_at < $2
+      FROM run WHERE state = 0 /* pending */ AND due_at >= $3 AND due_at < $4
       GROUP BY partition, job_id
       UNION ALL
-      SELECT s.partition, j.id, greatest(s.first, $1), least(s.last, $2), s.count, false, c.schedule, c.missed
-      FROM (SELECT partition, cursor_id, min(from_due) AS first, max(to_due) AS last, sum(count)::bigint AS count
-            FROM cursor_skip WHERE reason = 'restored' AND created_at >= $3 AND from_due < $2 AND to_due >= $1
+      SELECT s.partition, j.id, greatest(s.first, $3), least(s.last, $4), s.count, false, c.schedule, c.missed
+      FROM (SELECT partition, cursor_id, min(` + unacceptedFrom + `) AS first, max(to_due) AS last,
+                   sum(count)::bigint AS count
+            FROM cursor_skip WHERE ` + unaccepted + ` AND from_due < $4 AND to_due >= $3
             GROUP BY partition, cursor_id) s
       JOIN cursor c ON c.partition = s.partition AND c.id = s.cursor_id
       JOIN job j ON j.partition = s.partition AND j.cursor_id = s.cursor_id AND j.plan_from <= s.last
         AND j.state IN (1 /* active */, 3 /* finished */)) x
 JOIN job j ON j.partition = x.partition AND j.id = x.job_id JOIN namespace n ON n.id = j.namespace_id
-ORDER BY x.first, j.id LIMIT $4`
+ORDER BY x.first, j.id LIMIT $5`
 
 // Restore returns the last restore of the database, and what of it is held up to an instant; zero: all.
 func (a *Admin) Restore(ctx context.Context, to time.Time) (r job.Restore, err error) {
@@ -121,7 +130,7 @@ func (a *Admin) Restore(ctx context.Context, to time.Time) (r job.Restore, err e
 	if to.IsZero() {
 		to = r.Until
 	}
-	rows, err := a.db.Query(ctx, heldOccurrences, r.HeldFrom, to, r.Until, maxHeldListed+1)
+	rows, err := a.db.Query(ctx, heldOccurrences, r.From, r.Until, r.HeldFrom, to, maxHeldListed+1)
 	if err == nil {
 		r.Occurrences, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (job.HeldOccurrences, error) {
 			return a.scanHeld(row, r.Until, to)

@@ -17,7 +17,7 @@ import (
 var restoreRuns = statement("restore_runs")
 
 // AcceptRestore decides about the runs and occurrences that a restore of the database holds, up to p.To. It works in
-// transactions of bounded size: until the last one commits, everything stays held, and a second call continues.
+// several transactions: until the last one commits, everything stays held, and a second call continues.
 //
 // With p.Run the missed policies decide, as after an outage: the runs that were planned are left to CatchUp. The others
 // of the forgotten time, such as retries and triggers, start.
@@ -39,38 +39,65 @@ func (a *Admin) AcceptRestore(ctx context.Context, p job.AcceptParams) (out job.
 	if err != nil {
 		return out, fmt.Errorf("accept a restore: %w", err)
 	}
-	err = a.db.Tx(ctx, "accept a restore", func(tx pgx.Tx) error {
-		n, err := release(ctx, tx, &r, p)
+	var released int64
+	err = a.accepting(ctx, &r, func(tx pgx.Tx) error {
+		released, err = release(ctx, tx, &r, p)
 		if err == nil {
-			out.Runs += n
 			err = auditAccepted(ctx, tx, &r, p)
 		}
 		return err
 	})
+	out.Runs += released
 	return out, err
 }
 
-// restoreReady returns an error while nodes have not done what has to come first: end the runs of dead sessions, skip
-// the occurrences that were not planned, and catch up.
+var errAccepted = errors.New("meanwhile it was accepted by another command, or another restore was noticed; " +
+	"see belfry restore status")
+
+// unchanged is a condition on cluster: nothing was accepted since the restore $1 and $2 was read, and no other noticed.
+const unchanged = `held_until = $1 AND coalesce(nullif(held_from, '-infinity'), $2) = $2`
+
+// accepting runs a step in a transaction that has the lock of restores, if what r holds is still held: a command that
+// another one has overtaken must neither skip what the other runs nor create what it skips. The row of cluster is not
+// locked, because every renewal writes it.
+func (a *Admin) accepting(ctx context.Context, r *job.Restore, step func(pgx.Tx) error) error {
+	return a.db.Tx(ctx, "accept a restore", func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtext('belfry restore'))`); err != nil {
+			return err
+		}
+		tag, err := tx.Exec(ctx, `SELECT FROM cluster WHERE `+unchanged, r.Until, r.HeldFrom)
+		switch {
+		case err != nil:
+			return err
+		case tag.RowsAffected() == 0:
+			return errAccepted
+		}
+		return step(tx)
+	})
+}
+
+// restoreReady returns an error while nodes have not done what has to come first: end the runs of dead sessions, and
+// skip the occurrences that were not planned.
 func (a *Admin) restoreReady(ctx context.Context, r *job.Restore, p job.AcceptParams) error {
 	const unready = `
 SELECT (SELECT count(*) FROM run r WHERE r.state = 1 /* running */ AND r.due_at >= $1 AND r.due_at < $2
           AND NOT EXISTS (SELECT FROM session s WHERE s.id = r.session_id AND s.expires_at > now())),
-       (SELECT count(*) FROM cursor WHERE plan_at < $2 AND broken_at IS NULL),
-       (SELECT count(*) FROM partition WHERE missed_from IS NOT NULL)`
-	var running, cursors, partitions int64
-	if err := a.db.QueryRow(ctx, unready, r.HeldFrom, p.To).Scan(&running, &cursors, &partitions); err != nil {
+       (SELECT count(*) FROM cursor WHERE plan_at < $2 AND broken_at IS NULL)`
+	var running, cursors int64
+	if err := a.db.QueryRow(ctx, unready, r.HeldFrom, p.To).Scan(&running, &cursors); err != nil {
 		return err
 	}
 	switch {
 	case running > 0:
 		return fmt.Errorf("%d runs are leased to sessions of before the restore; start a node, which ends them within "+
 			"seconds, and try again", running)
-	case p.Run && cursors+partitions > 0:
-		return errors.New("nodes have not planned past the restore yet; start a node and try again in some seconds")
+	case p.Run && cursors > 0:
+		return errBehind
 	}
 	return nil
 }
+
+var errBehind = errors.New("nodes have not planned past the restore yet; start a node and try again in some seconds")
 
 // heldBatch bounds the runs that one transaction moves.
 const heldBatch = 10_000
@@ -92,11 +119,14 @@ FROM gone`
 func (a *Admin) skipHeld(ctx context.Context, r *job.Restore, to time.Time) (skipped int64, err error) {
 	for partition := range job.Partitions {
 		for n := int64(heldBatch); n == heldBatch; {
-			tag, err := a.db.Exec(ctx, skipHeldRuns, partition, r.HeldFrom, to, heldBatch, string(job.ReasonRestored))
+			err := a.accepting(ctx, r, func(tx pgx.Tx) error {
+				tag, err := tx.Exec(ctx, skipHeldRuns, partition, r.HeldFrom, to, heldBatch, string(job.ReasonRestored))
+				n = tag.RowsAffected()
+				return err
+			})
 			if err != nil {
 				return skipped, err
 			}
-			n = tag.RowsAffected()
 			skipped += n
 		}
 	}
@@ -105,8 +135,8 @@ func (a *Admin) skipHeld(ctx context.Context, r *job.Restore, to time.Time) (ski
 
 // forgotten lists the cursors whose occurrences in the forgotten time plan has skipped, page by page.
 const forgotten = `
-SELECT partition, cursor_id, min(from_due) FROM cursor_skip
-WHERE reason = 'restored' AND created_at >= $1 AND from_due < $2 AND (partition, cursor_id) > ($3, $4)
+SELECT partition, cursor_id, min(` + unacceptedFrom + `) FROM cursor_skip
+WHERE ` + unaccepted + ` AND from_due < $3 AND (partition, cursor_id) > ($4, $5)
 GROUP BY partition, cursor_id ORDER BY partition, cursor_id LIMIT 1000`
 
 type forgottenCursor struct {
@@ -120,7 +150,7 @@ type forgottenCursor struct {
 func (a *Admin) runForgotten(ctx context.Context, r *job.Restore, to time.Time) (runs int64, err error) {
 	last := forgottenCursor{partition: -1}
 	for {
-		rows, err := a.db.Query(ctx, forgotten, r.Until, to, last.partition, last.id)
+		rows, err := a.db.Query(ctx, forgotten, r.From, r.Until, to, last.partition, last.id)
 		if err != nil {
 			return runs, err
 		}
@@ -133,7 +163,7 @@ func (a *Admin) runForgotten(ctx context.Context, r *job.Restore, to time.Time) 
 		}
 		for _, c := range page {
 			c.from = later(c.from, r.HeldFrom)
-			n, err := a.runCursor(ctx, c, to)
+			n, err := a.runCursor(ctx, r, c, to)
 			if err != nil {
 				return runs, fmt.Errorf("cursor %d of partition %d: %w", c.id, c.partition, err)
 			}
@@ -144,12 +174,14 @@ func (a *Admin) runForgotten(ctx context.Context, r *job.Restore, to time.Time) 
 }
 
 // runCursor inserts the runs of one cursor, for some jobs in each transaction.
-func (a *Admin) runCursor(ctx context.Context, c forgottenCursor, to time.Time) (runs int64, err error) {
+func (a *Admin) runCursor(
+	ctx context.Context, r *job.Restore, c forgottenCursor, to time.Time,
+) (runs int64, err error) {
 	var after uuid.UUID
 	for more := true; more; {
 		var written int64
 		last := after
-		err = a.db.Tx(ctx, "run forgotten occurrences", func(tx pgx.Tx) error {
+		err = a.accepting(ctx, r, func(tx pgx.Tx) error {
 			more = false
 			var now time.Time
 			var text, missed string
@@ -195,29 +227,31 @@ func (a *Admin) missedBefore(from, to, now time.Time, text, missed string) ([]jo
 // release ends the hold up to p.To. Runs that CatchUp decides about stay as they are, and their owner loads them after
 // that. The others may start now. Nothing that is due in the range is pending if it was skipped.
 func release(ctx context.Context, tx pgx.Tx, r *job.Restore, p job.AcceptParams) (runs int64, err error) {
-	const lock = `SELECT FROM cluster WHERE held_until = $1 AND coalesce(nullif(held_from, '-infinity'), $2) = $2 FOR UPDATE`
-	tag, err := tx.Exec(ctx, lock, r.Until, r.HeldFrom)
-	if err == nil && tag.RowsAffected() == 0 {
-		err = errors.New("another command has accepted it meanwhile; see belfry restore status")
-	}
-	if err != nil {
-		return 0, err
-	}
 	if p.Run {
 		const start = `
 UPDATE run SET run_at = greatest(run_at, now()), needs_sweep = handler IS NULL
 WHERE state = 0 /* pending */ AND due_at >= $1 AND due_at < $2
   AND NOT (seq = 0 AND attempt = 0 AND origin = 0 /* schedule */ AND due_at >= $3)`
-		if tag, err = tx.Exec(ctx, start, r.HeldFrom, p.To, r.Begin()); err != nil {
-			return 0, err
-		}
-		const missed = `UPDATE partition SET missed_from = $1, missed_until = $2`
-		if _, err := tx.Exec(ctx, missed, r.Begin(), p.To); err != nil {
+		tag, err := tx.Exec(ctx, start, r.HeldFrom, p.To, r.Begin())
+		if err != nil {
 			return 0, err
 		}
 		runs = tag.RowsAffected()
 	}
-	_, err = tx.Exec(ctx, `UPDATE cluster SET held_from = $1`, p.To)
+	// Renewals wait for this row, so it comes after the runs. They lock partitions after it, too.
+	tag, err := tx.Exec(ctx, `UPDATE cluster SET held_from = $3 WHERE `+unchanged, r.Until, r.HeldFrom, p.To)
+	if err == nil && tag.RowsAffected() == 0 {
+		err = errAccepted
+	}
+	if err != nil || !p.Run {
+		return runs, err
+	}
+	// The time of an outage that is not caught up yet must not be replaced.
+	const missed = `UPDATE partition SET missed_from = $1, missed_until = $2 WHERE missed_from IS NULL`
+	tag, err = tx.Exec(ctx, missed, r.Begin(), p.To)
+	if err == nil && tag.RowsAffected() < job.Partitions {
+		err = errBehind
+	}
 	return runs, err
 }
 

@@ -318,3 +318,212 @@ func TestConfirmingTheClockNoticesARestore(t *testing.T) {
 	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT attempt_base FROM cluster`).Scan(&base))
 	require.Equal(t, 4*250, base, "of timeline 5")
 }
+
+// TestHeldRunsDoNotStart: nothing starts what is held, and no worker finds it.
+func TestHeldRunsDoNotStart(t *testing.T) {
+	t.Parallel()
+	b := setupJobs(t)
+	d := definition("each minute", everyMinute)
+	d.Missed.Policy, d.Overlap = job.MissedAll, job.OverlapAllow
+	j := b.create(d)
+	session := b.restored(j)
+	keys := b.pendingKeys(j)
+	require.GreaterOrEqual(t, len(keys), 6)
+	b.exec(`UPDATE run SET handler = 'x' WHERE due_at = ANY ($1)`, []time.Time{keys[3].DueAt, keys[4].DueAt})
+	b.exec(`UPDATE run SET admit = 2 WHERE due_at = $1`, keys[4].DueAt)
+	w := job.WorkerSession{ID: uuid.New()}
+	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT queue_id FROM job WHERE id = $1`, j.ID).Scan(&w.Queue))
+	b.exec(`INSERT INTO session (id, name, started_at, expires_at, may_own, namespace_id, queue_id)
+		VALUES ($1, 'w', now(), now() + interval '1 hour', false, $2, $3)`, w.ID, b.namespace, w.Queue)
+	undecided := job.Due{Key: keys[4], Handler: "x"}
+	for _, held := range []bool{true, false} {
+		want := 1
+		if held {
+			want = 0
+		} else {
+			b.exec(`UPDATE cluster SET held_from = held_until`)
+		}
+		require.Len(t, b.claim(session, keys[:1]), want)
+		admitted, err := b.store.Admit(t.Context(), session, keys[1], 0)
+		require.NoError(t, err)
+		require.Equal(t, held, admitted.Attempt == nil)
+		if !held {
+			require.Equal(t, int16(251), admitted.Attempt.Number, "above all that were handed out")
+		}
+		limited, _, err := b.store.ClaimLimited(t.Context(), session, keys[2:3])
+		require.NoError(t, err)
+		require.Len(t, limited, want)
+		_, first, err := b.store.ScanDue(t.Context(), pullFeeds(w.Queue), job.ScanParams{Ahead: time.Second, Limit: 1})
+		require.NoError(t, err)
+		require.Equal(t, held, first[0].IsZero())
+		pulled, err := b.store.PullClaim(t.Context(), job.PullClaimParams{
+			Queue: w.Queue, Feeds: pullFeeds(w.Queue), Limit: 100,
+			Polls: []job.Poll{{Session: w.ID, Handlers: []string{"x"}, Max: 50}},
+		})
+		require.NoError(t, err)
+		require.Len(t, pulled.Claimed, want)
+		claimed, _, err := b.store.PullAdmit(t.Context(), w.Queue, w.ID, undecided)
+		require.NoError(t, err)
+		require.Equal(t, held, claimed == nil, "also if it was found before the restore was noticed")
+	}
+}
+
+// TestHeldRunsDoNotDelayLaterOnes: a run of a job that runs one at a time does not wait for those that are held.
+func TestHeldRunsDoNotDelayLaterOnes(t *testing.T) {
+	t.Parallel()
+	b := setupJobs(t)
+	d := definition("each minute", everyMinute)
+	d.Overlap = job.OverlapQueueAll
+	j := b.create(d)
+	session := b.restored(j)
+	keys := b.pendingKeys(j)
+	later := keys[len(keys)-1]
+	require.False(t, later.DueAt.Before(b.restore().Until))
+	b.exec(`UPDATE run SET run_at = now() WHERE due_at = $1`, later.DueAt)
+	admitted, err := b.store.Admit(t.Context(), session, later, 0)
+	require.NoError(t, err)
+	require.NotNil(t, admitted.Attempt)
+}
+
+// TestASecondRestoreForgetsNothing: what the first one holds is still decided, and what was accepted stays so.
+func TestASecondRestoreForgetsNothing(t *testing.T) {
+	t.Parallel()
+	for name, part := range map[string]bool{"nothing was accepted": false, "a part was skipped": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setupJobs(t)
+			d := definition("each minute", everyMinute)
+			d.Missed.Policy, d.Overlap = job.MissedAll, job.OverlapAllow
+			j := b.create(d)
+			session := b.restored(j)
+			first := b.restore()
+			from := first.From
+			if part {
+				from = first.Until.Add(-5 * time.Minute)
+				_, err := b.store.AcceptRestore(t.Context(), job.AcceptParams{From: first.From, To: from})
+				require.NoError(t, err)
+			}
+			want := map[time.Time]bool{}
+			for _, at := range b.fates(j)["restored"] {
+				if !at.Before(from) {
+					want[at.UTC()] = true
+				}
+			}
+			require.NotEmpty(t, want)
+			b.failOver(2)
+			b.trusted(2 * time.Minute)
+			b.trustNow(session)
+			b.take(session, b.ownership())
+			b.catchUp(session)
+			for more := true; more; {
+				more = b.plan(time.Minute).More
+			}
+			r := b.restore()
+			require.True(t, r.Until.After(first.Until))
+			require.Equal(t, from, r.From)
+			var listed int64
+			for _, o := range r.Occurrences {
+				listed += o.Runs
+			}
+			_, err := b.store.AcceptRestore(t.Context(), job.AcceptParams{From: r.From, To: r.Until, Run: true})
+			require.NoError(t, err)
+			b.catchUp(session)
+			for _, a := range b.claim(session, b.pendingKeys(j)) {
+				require.False(t, a.Key.DueAt.Before(from), "skipped for ever")
+				if want[a.Key.DueAt.UTC()] {
+					listed--
+				}
+				delete(want, a.Key.DueAt.UTC())
+			}
+			require.Empty(t, want, "all that the first restore held")
+			require.LessOrEqual(t, listed, int64(0), "the list says what runs")
+		})
+	}
+}
+
+// TestCatchUpLeavesHeldRuns: an outage after a part was accepted does not decide about the rest.
+func TestCatchUpLeavesHeldRuns(t *testing.T) {
+	t.Parallel()
+	b := setupJobs(t)
+	d := definition("each minute", everyMinute)
+	d.Overlap = job.OverlapAllow
+	j := b.create(d)
+	session := b.restored(j)
+	r := b.restore()
+	planned := b.pendingKeys(j)
+	middle := planned[4].DueAt
+	_, err := b.store.AcceptRestore(t.Context(), job.AcceptParams{From: r.From, To: middle, Run: true})
+	require.NoError(t, err)
+	b.exec(`UPDATE partition SET missed_until = now() - interval '10 s' WHERE missed_from IS NOT NULL`)
+	held := `run WHERE origin = 0 AND due_at >= $1 AND due_at < $2`
+	before := b.count(held, middle, r.Until)
+	require.Positive(t, before)
+	b.catchUp(session)
+	require.Equal(t, before, b.count(held, middle, r.Until))
+}
+
+// TestAcceptIsOneCommandAtATime: a command that another one has overtaken changes nothing any more.
+func TestAcceptIsOneCommandAtATime(t *testing.T) {
+	t.Parallel()
+	for name, run := range map[string]bool{"skip": false, "run": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setupJobs(t)
+			d := definition("each minute", everyMinute)
+			d.Missed.Policy, d.Overlap = job.MissedAll, job.OverlapAllow
+			j := b.create(d)
+			b.restored(j)
+			r, before := b.restore(), b.live(j)
+			tx := b.begin()
+			_, err := tx.Exec(t.Context(), `SELECT pg_advisory_xact_lock(hashtext('belfry restore'))`)
+			require.NoError(t, err)
+			done := make(chan error, 1)
+			go func() {
+				_, err := b.store.AcceptRestore(t.Context(), job.AcceptParams{From: r.From, To: r.Until, Run: run})
+				done <- err
+			}()
+			b.awaitLocks(1, func() bool { return len(done) > 0 })
+			_, err = tx.Exec(t.Context(), `UPDATE cluster SET held_from = held_until`)
+			require.NoError(t, err)
+			require.NoError(t, tx.Commit(t.Context()))
+			require.ErrorContains(t, <-done, "by another command")
+			require.Equal(t, before, b.live(j))
+			require.Zero(t, b.count(`audit_log WHERE action = 'restore.accept'`))
+		})
+	}
+}
+
+// TestAcceptWaitsForCatchUp: running what is held does not hide an outage that is not decided yet.
+func TestAcceptWaitsForCatchUp(t *testing.T) {
+	t.Parallel()
+	b := setupJobs(t)
+	b.restored(b.create(definition("each minute", everyMinute)))
+	r := b.restore()
+	b.exec(`UPDATE partition SET missed_from = now() - interval '1 min', missed_until = now() WHERE id = 7`)
+	_, err := b.store.AcceptRestore(t.Context(), job.AcceptParams{From: r.From, To: r.Until, Run: true})
+	require.ErrorContains(t, err, "try again in some seconds")
+	require.True(t, b.restore().Held())
+}
+
+// TestAcceptNoticesANewRestore: the command decided about the earlier one.
+func TestAcceptNoticesANewRestore(t *testing.T) {
+	t.Parallel()
+	b := setupJobs(t)
+	j := b.create(definition("each minute", everyMinute))
+	b.restored(j)
+	r, key := b.restore(), b.pendingKeys(j)[0]
+	b.exec(`UPDATE run SET attempt = 1 WHERE due_at = $1`, key.DueAt)
+	tx := b.begin()
+	_, err := tx.Exec(t.Context(), `SELECT FROM run WHERE due_at = $1 FOR UPDATE`, key.DueAt)
+	require.NoError(t, err)
+	done := make(chan error, 1)
+	go func() {
+		_, err := b.store.AcceptRestore(t.Context(), job.AcceptParams{From: r.From, To: r.Until, Run: true})
+		done <- err
+	}()
+	b.awaitLocks(1, func() bool { return len(done) > 0 })
+	b.exec(`UPDATE cluster SET held_until = now()`)
+	require.NoError(t, tx.Commit(t.Context()))
+	require.ErrorContains(t, <-done, "another restore was noticed")
+	require.True(t, b.restore().Held())
+}

@@ -15,6 +15,10 @@ const (
 set_config('enable_bitmapscan', 'off', true), set_config('enable_hashjoin', 'off', true),
 set_config('enable_mergejoin', 'off', true)`
 
+	// OnePlan keeps the plan of a statement for all its parameters. PostgreSQL plans a claim of few runs each time,
+	// which takes longer than the claim.
+	OnePlan Settings = `set_config('plan_cache_mode', 'force_generic_plan', true)`
+
 	// Lists keeps PostgreSQL to the indexes: the statistics of today's history are
 	// those of an hour ago.
 	Lists Settings = `set_config('jit', 'off', true), set_config('enable_seqscan', 'off', true),

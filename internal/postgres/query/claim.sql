@@ -9,16 +9,18 @@
 --
 -- Jobs with an idempotency_key, and broker targets with ${…}, get what their expressions may ask for. Other jobs pay
 -- only a substring search. Expressions are parsed later: one broken expression must not fail the whole batch.
-WITH k AS MATERIALIZED (
+WITH c AS MATERIALIZED (
+    SELECT held_from, held_until, restored_until, attempt_base FROM cluster WHERE only_row
+), k AS MATERIALIZED (
     SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS job_id, unnest($3::timestamptz[]) AS due_at,
-           unnest($4::smallint[]) AS seq
+           unnest($4::smallint[]) AS seq, held_from, held_until
+    FROM c
 ), claimed AS (
     UPDATE run SET state = 1 /* running */, session_id = $5, claimed_at = now(),
-        attempt = 1 + CASE WHEN due_at < (SELECT restored_until FROM cluster WHERE only_row)
-            THEN greatest(attempt, (SELECT attempt_base FROM cluster WHERE only_row)) ELSE attempt END,
-        free_attempts = CASE WHEN due_at < (SELECT restored_until FROM cluster WHERE only_row)
-            THEN coalesce(free_attempts, 0) + greatest(0, (SELECT attempt_base FROM cluster WHERE only_row) - attempt)
-            ELSE free_attempts END
+        attempt = 1 + CASE WHEN due_at < (SELECT restored_until FROM c)
+            THEN greatest(attempt, (SELECT attempt_base FROM c)) ELSE attempt END,
+        free_attempts = CASE WHEN due_at < (SELECT restored_until FROM c)
+            THEN coalesce(free_attempts, 0) + greatest(0, (SELECT attempt_base FROM c) - attempt) ELSE free_attempts END
     WHERE ctid = ANY (ARRAY(
         SELECT x.address
         FROM k, LATERAL (
@@ -28,8 +30,7 @@ WITH k AS MATERIALIZED (
               AND (SELECT owner FROM partition
                    WHERE id = k.partition
                      AND (missed_from IS NULL OR r.due_at < missed_from OR r.due_at >= missed_until)) = $5
-              AND (r.due_at < (SELECT held_from FROM cluster WHERE only_row)
-                   OR r.due_at >= (SELECT held_until FROM cluster WHERE only_row))
+              AND (r.due_at < k.held_from OR r.due_at >= k.held_until)
               AND r.concurrency_key IS NULL AND r.queue_id <> ALL (ARRAY(SELECT id FROM queue WHERE limited))
               AND (r.admit = 0 /* freely */ OR r.admit = 1 /* if alone */ AND NOT EXISTS (
                   SELECT FROM run o

@@ -1,8 +1,9 @@
 -- Pull: locks those of the runs $1 to $4 that workers may still have: due, with handler $5, of queue $6, and with
 -- nothing to decide. It returns their address, what they need permits for, and the size of their payload without
 -- reading it. A run that is later than job.MissedGrace may have been missed: it waits until the partition has an owner
--- that has decided it. See claim.sql for the form. The index run_feed cannot answer IS NOT DISTINCT FROM, and must not:
--- it would read the whole feed for each key.
+-- that has decided it. What a restore of the database holds was left out by pull_due, in the same transaction. See
+-- claim.sql for the form. The index run_feed cannot answer IS NOT DISTINCT FROM, and must not: it would read the whole
+-- feed for each key.
 WITH w AS MATERIALIZED (
     SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS job_id, unnest($3::timestamptz[]) AS due_at,
            unnest($4::smallint[]) AS seq, unnest($5::text[]) AS handler,
@@ -20,8 +21,6 @@ FROM w, LATERAL (
       AND (r.due_at >= now() - interval '10 s' OR r.origin <> 0 /* schedule */ OR r.attempt > 0 OR EXISTS (
           SELECT FROM partition p JOIN session s ON s.id = p.owner AND s.expires_at > now()
           WHERE p.id = w.partition AND (missed_from IS NULL OR r.due_at < missed_from OR r.due_at >= missed_until)))
-      AND (r.due_at < (SELECT held_from FROM cluster WHERE only_row)
-           OR r.due_at >= (SELECT held_until FROM cluster WHERE only_row))
       AND (r.admit = 0 /* freely */ OR r.admit = 1 /* if alone */ AND NOT EXISTS (
           SELECT FROM run o WHERE o.partition = w.partition AND o.job_id = w.job_id AND o.state <> 0 /* live */))
     LIMIT 1 FOR UPDATE OF r SKIP LOCKED) x
