@@ -30,8 +30,14 @@ func TestTheSessionOfAnExport(t *testing.T) {
 	require.Empty(t, d.WorkerSlots)
 	require.Zero(t, d.Sessions)
 
-	_, err = pool.Exec(t.Context(), `UPDATE session SET expires_at = now() - interval '1 h'`)
-	require.NoError(t, err)
+	for _, sql := range []string{
+		`UPDATE session SET expires_at = now() - interval '1 h', renewed_at = now() - interval '61 min'`,
+		`UPDATE cluster SET trusted_at = now(), seen_at = now() + interval '1 h',
+			up_since = now() - interval '1 h'`, // nodes are there
+	} {
+		_, err = pool.Exec(t.Context(), sql)
+		require.NoError(t, err)
+	}
 	require.ErrorIs(t, days.Extend(t.Context(), id, time.Minute), postgres.ErrSessionExpired)
 	_, _, err = store.RescueWorkers(t.Context(), 10)
 	require.NoError(t, err)
