@@ -137,17 +137,17 @@ test-docs: ## execute or validate every code block of the documentation, and cou
 	@dev/need curl
 	$(RAM) $(call logged,./test/docs,^TestEveryBlock$$,10m)
 
-test-deploy: $(TOOLS)/actionlint $(TOOLS)/compose/installed ## test what is shipped in addition to the program, in its short form: units, packages, release, compose, images, rules, dashboards, chart
-	@dev/need systemd-analyze mmdebstrap lintian rpm buildah podman runc psql curl npm jq minisign
+test-deploy: $(TOOLS)/actionlint $(TOOLS)/nfpm $(TOOLS)/compose/installed ## test what is shipped in addition to the program, in its short form: units, release, compose, images, alerts, dashboards, site
+	@dev/need systemd-analyze buildah podman runc rpm npm jq minisign prometheus
 	test/deploy/units
-	$(MAKE) --no-print-directory test-packages
 	test/deploy/release
 	test/deploy/compose config
 	$(RAM) test/deploy/images
-	$(MAKE) --no-print-directory test-dashboards
+	dev/grafana/test
 	ACTIONLINT=$(TOOLS)/actionlint go test -count=1 ./test/deploy
 	$(MAKE) --no-print-directory docs-site
-	$(MAKE) --no-print-directory test-chart
+
+test-deploy-all: test-deploy test-packages test-images test-compose test-install test-systemd test-dashboards test-prometheus3 test-chart test-helm test-release ## the same with all long forms (an hour)
 
 test-dashboards: ## check the dashboards by Grafana's types, and evaluate each expression on a Prometheus that scrapes two loaded nodes
 	@dev/need npm prometheus
