@@ -44,7 +44,7 @@ func buildReleases(t *testing.T, commit string) (r releases) {
 		return nil
 	}
 	if err := run(".", "git", "cat-file", "-e", commit+"^{commit}"); err != nil {
-		t.Skipf("the upgrade needs commit %s, which this repository does not have; "+
+		t.Fatalf("the upgrade needs commit %s, which this repository does not have; "+
 			"in a shallow clone run: git fetch --unshallow, or name another one with OLD=…\n%v", commit, err)
 	}
 	tree, root := filepath.Join(dir, "old-tree"), filepath.Join("..", "..")
