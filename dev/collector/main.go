@@ -1,5 +1,5 @@
 // Command collector accepts spans by OTLP over HTTP, and writes how many it got to its output when its input ends. Its
-// first line is its URL. It is for measurements.
+// first lines are its URL, and a URL whose requests get no answer. It is for measurements.
 package main
 
 import (
@@ -29,8 +29,11 @@ func main() {
 		_, _ = fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	_, _ = fmt.Fprintf(os.Stdout, "http://%s/v1/traces\n", listener.Addr())
-	server := &http.Server{Handler: http.HandlerFunc(receive), ReadHeaderTimeout: time.Minute}
+	_, _ = fmt.Fprintf(os.Stdout, "http://%[1]s/v1/traces\nhttp://%[1]s/silent\n", listener.Addr())
+	paths := http.NewServeMux()
+	paths.HandleFunc("/v1/traces", receive)
+	paths.HandleFunc("/silent", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	server := &http.Server{Handler: paths, ReadHeaderTimeout: time.Minute}
 	go func() { _ = server.Serve(listener) }()
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	_, _ = fmt.Fprintln(os.Stdout, spans.Load())
