@@ -11,8 +11,10 @@ test('filters of the list are in the URL, and a link opens the same list', async
   const rows = page.locator('tbody tr[data-index]');
   await expect(rows.first()).toContainText('feed-partner');
   await page.getByRole('button', { name: 'Filter' }).click();
+  await expect(page.getByRole('button', { name: 'State', exact: true })).toBeFocused();
   await page.keyboard.press('ArrowDown');
   await page.keyboard.press('Enter');
+  await expect(page.getByRole('textbox', { name: 'Label', exact: true })).toBeFocused();
   await page.keyboard.type('team=partners');
   await page.keyboard.press('Enter');
   await expect(page).toHaveURL(/label=team%3Dpartners/);
