@@ -141,6 +141,7 @@ test('open dialogs', async ({ user: page }) => {
     await go(page, '/');
     await settled(page);
     await page.keyboard.press('Control+k');
+    await expect(page.getByRole('combobox', { name: /Find/ })).toBeFocused();
     await page.keyboard.type('nightly');
     await expect(page.getByRole('option').first()).toBeVisible();
     await checkDialog(page, 'palette');

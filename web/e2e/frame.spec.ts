@@ -56,6 +56,7 @@ test('keys move between screens, and are dead in inputs', async ({ user: page })
   await page.getByRole('combobox', { name: /Find/ }).fill('g o');
   await expect(page).toHaveURL(/\/ui\/jobs/);
   await page.keyboard.press('Escape');
+  await expect(page.getByRole('combobox', { name: /Find/ })).toHaveCount(0);
   await page.keyboard.press('?');
   await expect(page.getByRole('dialog')).toBeVisible();
 });

@@ -51,6 +51,7 @@ test('log in', async ({ page }) => {
 test('find a job by the palette, open its failed occurrence and read why', async ({ user: page }) => {
   await brokenJob('keys-why');
   await page.keyboard.press('Control+k');
+  await expect(page.getByRole('combobox', { name: /Find/ })).toBeFocused();
   await page.keyboard.type('keys-why');
   await expect(page.getByRole('option', { name: /keys-why/ })).toBeVisible();
   await page.keyboard.press('Enter');
@@ -140,6 +141,7 @@ test('run a run again', async ({ user: page }) => {
   const { items } = await call<{ items: { id: string; state: string }[] }>('GET', '/jobs/nightly-report/runs?page_size=100');
   const run = items.find((r) => r.state === 'succeeded')!;
   await page.keyboard.press('Control+k');
+  await expect(page.getByRole('combobox', { name: /Find/ })).toBeFocused();
   await page.keyboard.type(run.id);
   await page.keyboard.press('Enter');
   await tabTo(page, page.getByRole('button', { name: /^Run again/ }));
