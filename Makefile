@@ -47,11 +47,11 @@ release: $(TOOLS)/nfpm ## build a release into dist: archives for all platforms,
 
 test: | $(TOOLS)/gotestsum ## run all tests with the race detector on a real PostgreSQL 15
 	@dev/need gcc bwrap curl
-	$(RAM) $(TOOLS)/gotestsum --format pkgname-and-test-fails -- -race ./...
+	$(RAM) $(TOOLS)/gotestsum --format pkgname-and-test-fails -- -race -timeout 30m ./...
 
 test-pg18: ## run the tests that need a database on PostgreSQL 18 (make test looks for races)
 	@dev/need npm
-	$(call using,postgres18) go test -count=1 ./internal/pgtest/... ./internal/postgres/...
+	$(call using,postgres18) go test -count=1 -timeout 20m ./internal/pgtest/... ./internal/postgres/...
 
 test-pgbouncer: ## migrate, connect and lose nodes through PgBouncer in transaction mode
 	@dev/need gcc
