@@ -18,7 +18,7 @@ type Limits struct {
 var DefaultLimits = Limits{Call: time.Minute, Slowest: 256 << 10}
 
 // Timed returns a store whose calls fail when they take too long. A server that accepts a connection and does not answer
-// must not hold a day, or a command, for ever.
+// must not hold a day, or a command, without end.
 func Timed(s Store, l Limits) Store { return &timed{s, l} }
 
 type timed struct {

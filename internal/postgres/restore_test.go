@@ -430,7 +430,7 @@ func TestASecondRestoreForgetsNothing(t *testing.T) {
 			require.NoError(t, err)
 			b.catchUp(session)
 			for _, a := range b.claim(session, b.pendingKeys(j)) {
-				require.False(t, a.Key.DueAt.Before(from), "skipped for ever")
+				require.False(t, a.Key.DueAt.Before(from), "skipped")
 				if want[a.Key.DueAt.UTC()] {
 					listed--
 				}
