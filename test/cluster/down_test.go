@@ -54,7 +54,7 @@ var periods = []time.Duration{5 * time.Second, 10 * time.Second, time.Minute}
 type caught struct {
 	due, runAt time.Time
 	late       bool // missed and caught up
-	moved      bool // claimed, and given back when its partition went to another node, which moves run_at
+	moved      bool // claimed, and returned when its partition went to another node, which moves run_at
 }
 
 // skip is a range in the ledger.
