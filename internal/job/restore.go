@@ -41,7 +41,7 @@ type AcceptParams struct {
 
 // AcceptResult is what was done.
 type AcceptResult struct {
-	Runs    int64 // were created, or are pending and may start. The missed policies may still skip some.
+	Runs    int64 // were created, or start now
 	Skipped int64 // pending runs
 }
 

@@ -31,7 +31,7 @@ func (a *Admin) AcceptRestore(ctx context.Context, p job.AcceptParams) (out job.
 	}
 	if err == nil {
 		if p.Run {
-			out.Runs, err = a.runForgotten(ctx, &r, p.To)
+			out.Runs, err = a.runHeld(ctx, &r, p.To)
 		} else {
 			out.Skipped, err = a.skipHeld(ctx, &r, p.To)
 		}
@@ -39,16 +39,12 @@ func (a *Admin) AcceptRestore(ctx context.Context, p job.AcceptParams) (out job.
 	if err != nil {
 		return out, fmt.Errorf("accept a restore: %w", err)
 	}
-	var released int64
-	err = a.accepting(ctx, &r, func(tx pgx.Tx) error {
-		released, err = release(ctx, tx, &r, p)
-		if err == nil {
-			err = auditAccepted(ctx, tx, &r, p)
+	return out, a.accepting(ctx, &r, func(tx pgx.Tx) error {
+		if err := release(ctx, tx, &r, p); err != nil {
+			return err
 		}
-		return err
+		return auditAccepted(ctx, tx, &r, p)
 	})
-	out.Runs += released
-	return out, err
 }
 
 var errAccepted = errors.New("meanwhile it was accepted by another command, or another restore was noticed; " +
@@ -106,7 +102,7 @@ const skipHeldRuns = `
 WITH gone AS (
     DELETE FROM run WHERE ctid = ANY (ARRAY(
         SELECT ctid FROM run
-        WHERE partition = $1 AND state = 0 /* pending */ AND due_at >= $2 AND due_at < $3 LIMIT $4 FOR UPDATE))
+        WHERE partition = $1 AND state = 0 /* pending */ AND due_at >= $3 AND due_at < $4 LIMIT $2 FOR UPDATE))
     RETURNING *
 )
 INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, ended_at, ended, attempt, origin, status,
@@ -117,20 +113,48 @@ FROM gone`
 
 // skipHeld moves the pending runs that are held to history. Plan has skipped the occurrences that had no run.
 func (a *Admin) skipHeld(ctx context.Context, r *job.Restore, to time.Time) (skipped int64, err error) {
+	return a.eachHeld(ctx, r, skipHeldRuns, r.HeldFrom, to, string(job.ReasonRestored))
+}
+
+// eachHeld repeats a statement for each partition ($1) while it changes as many runs as it may ($2).
+func (a *Admin) eachHeld(ctx context.Context, r *job.Restore, sql string, args ...any) (changed int64, err error) {
 	for partition := range job.Partitions {
 		for n := int64(heldBatch); n == heldBatch; {
 			err := a.accepting(ctx, r, func(tx pgx.Tx) error {
-				tag, err := tx.Exec(ctx, skipHeldRuns, partition, r.HeldFrom, to, heldBatch, string(job.ReasonRestored))
+				tag, err := tx.Exec(ctx, sql, append([]any{partition, heldBatch}, args...)...)
 				n = tag.RowsAffected()
 				return err
 			})
 			if err != nil {
-				return skipped, err
+				return changed, err
 			}
-			skipped += n
+			changed += n
 		}
 	}
-	return skipped, nil
+	return changed, nil
+}
+
+// startHeldRuns gives the runs that CatchUp does not decide about the time at which they may start. Those that have one
+// since the command began ($6) keep it, such as the runs of runForgotten.
+const startHeldRuns = `
+UPDATE run SET run_at = now() WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM run
+    WHERE partition = $1 AND state = 0 /* pending */ AND due_at >= $3 AND due_at < $4 AND run_at < $6
+      AND NOT (seq = 0 AND attempt = 0 AND origin = 0 /* schedule */ AND due_at >= $5)
+    LIMIT $2 FOR UPDATE))`
+
+// runHeld prepares what is held to run. Nothing starts before release. If it is interrupted, a second command finds
+// what is left: a run is inserted once, and a start time may be set again.
+func (a *Admin) runHeld(ctx context.Context, r *job.Restore, to time.Time) (runs int64, err error) {
+	var began time.Time
+	if err := a.db.QueryRow(ctx, `SELECT now()`).Scan(&began); err != nil {
+		return 0, err
+	}
+	if runs, err = a.runForgotten(ctx, r, to); err != nil {
+		return runs, err
+	}
+	n, err := a.eachHeld(ctx, r, startHeldRuns, r.HeldFrom, to, r.Begin(), began)
+	return runs + n, err
 }
 
 // forgotten lists the cursors whose occurrences in the forgotten time plan has skipped, page by page.
@@ -224,27 +248,16 @@ func (a *Admin) missedBefore(from, to, now time.Time, text, missed string) ([]jo
 	return result.Due, err
 }
 
-// release ends the hold up to p.To. Runs that CatchUp decides about stay as they are, and their owner loads them after
-// that. The others may start now. Nothing that is due in the range is pending if it was skipped.
-func release(ctx context.Context, tx pgx.Tx, r *job.Restore, p job.AcceptParams) (runs int64, err error) {
-	if p.Run {
-		const start = `
-UPDATE run SET run_at = greatest(run_at, now()), needs_sweep = handler IS NULL
-WHERE state = 0 /* pending */ AND due_at >= $1 AND due_at < $2
-  AND NOT (seq = 0 AND attempt = 0 AND origin = 0 /* schedule */ AND due_at >= $3)`
-		tag, err := tx.Exec(ctx, start, r.HeldFrom, p.To, r.Begin())
-		if err != nil {
-			return 0, err
-		}
-		runs = tag.RowsAffected()
-	}
-	// Renewals wait for this row, so it comes after the runs. They lock partitions after it, too.
+// release ends the hold up to p.To. With p.Run it also makes the owners of all partitions call CatchUp, and then load
+// every pending run: until then none starts. Nothing that is due in the range is pending if it was skipped.
+func release(ctx context.Context, tx pgx.Tx, r *job.Restore, p job.AcceptParams) error {
+	// Renewals wait for this row, so it is locked as late as possible. They lock partitions after it, too.
 	tag, err := tx.Exec(ctx, `UPDATE cluster SET held_from = $3 WHERE `+unchanged, r.Until, r.HeldFrom, p.To)
 	if err == nil && tag.RowsAffected() == 0 {
 		err = errAccepted
 	}
 	if err != nil || !p.Run {
-		return runs, err
+		return err
 	}
 	// The time of an outage that is not caught up yet must not be replaced.
 	const missed = `UPDATE partition SET missed_from = $1, missed_until = $2 WHERE missed_from IS NULL`
@@ -252,7 +265,7 @@ WHERE state = 0 /* pending */ AND due_at >= $1 AND due_at < $2
 	if err == nil && tag.RowsAffected() < job.Partitions {
 		err = errBehind
 	}
-	return runs, err
+	return err
 }
 
 func auditAccepted(ctx context.Context, tx pgx.Tx, r *job.Restore, p job.AcceptParams) error {

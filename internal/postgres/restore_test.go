@@ -528,3 +528,56 @@ func TestAcceptNoticesANewRestore(t *testing.T) {
 	require.ErrorContains(t, <-done, "another restore was noticed")
 	require.True(t, b.restore().Held())
 }
+
+// TestRunWhatIsHeldInSteps: no statement starts more runs than it can before its timeout, an interrupted command is
+// repeated, and each run starts once.
+func TestRunWhatIsHeldInSteps(t *testing.T) {
+	t.Parallel()
+	b := setupJobs(t)
+	d := definition("each minute", everyMinute)
+	d.Missed.Policy, d.Overlap = job.MissedAll, job.OverlapAllow
+	j := b.create(d)
+	session := b.restored(j)
+	r := b.restore()
+	const retries = 25_000
+	b.exec(`INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, origin, admit,
+		queue_id, needs_sweep) SELECT $1, 1, 1, id, $3::timestamptz - n * interval '1 ms', $3, 0, 1, 5, 1, 0, queue_id, false
+		FROM job, generate_series(1, $4) n WHERE id = $2`, j.Partition, j.ID, r.From, retries)
+	b.exec(`CREATE TABLE step (n bigint)`)
+	b.exec(`CREATE FUNCTION bounded() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+		INSERT INTO step SELECT count(*) FROM moved;
+		IF (SELECT max(n) FROM step) > 10000 OR (SELECT sum(n) FROM step) = 20000 THEN
+			RAISE EXCEPTION 'interrupted';
+		END IF;
+		RETURN NULL; END $$`)
+	b.exec(`CREATE TRIGGER bounded AFTER UPDATE ON run REFERENCING NEW TABLE AS moved FOR EACH STATEMENT
+		EXECUTE FUNCTION bounded()`)
+	p := job.AcceptParams{From: r.From, To: r.Until, Run: true}
+	_, err := b.store.AcceptRestore(t.Context(), p)
+	require.ErrorContains(t, err, "interrupted")
+	require.Equal(t, 1, b.count(`step WHERE n = 10000`), "the first step is done")
+	require.True(t, b.restore().Held())
+	loaded, err := b.store.Pending(t.Context(), []int16{partition}, b.now())
+	require.NoError(t, err)
+	require.Empty(t, loaded, "nothing starts yet")
+	created := b.count(`run WHERE origin = 3 AND due_at < $1`, r.Until)
+	require.Positive(t, created)
+
+	b.exec(`DROP TRIGGER bounded ON run`)
+	out, err := b.store.AcceptRestore(t.Context(), p)
+	require.NoError(t, err)
+	require.Equal(t, created, b.count(`run WHERE origin = 3 AND due_at < $1`, r.Until), "each once")
+	require.GreaterOrEqual(t, out.Runs, int64(retries))
+	require.LessOrEqual(t, out.Runs, int64(retries+created), "none is counted twice")
+	b.catchUp(session)
+	loaded, err = b.store.Pending(t.Context(), []int16{partition}, b.now())
+	require.NoError(t, err)
+	var started int
+	for _, run := range loaded {
+		if run.Seq == 1 {
+			started++
+			require.False(t, run.RunAt.Before(r.Until), "it is not late")
+		}
+	}
+	require.Equal(t, retries, started, "the owner loads them all")
+}
