@@ -100,17 +100,24 @@ const unaccepted = `reason = 'restored' AND created_at >= $1 AND (created_at >= 
 // unacceptedFrom is the first occurrence of cursor_skip that is not accepted.
 const unacceptedFrom = `CASE WHEN created_at >= $2 THEN from_due ELSE greatest(from_due, $1) END`
 
-// heldOccurrences lists what is held by job: pending runs, and what plan has skipped.
+// wholly is a condition on cursor_skip: none of it is accepted, and all of it is before $4.
+const wholly = `from_due >= $3 AND from_due = ` + unacceptedFrom + ` AND to_due < $4`
+
+// heldOccurrences lists what is held by job: pending runs, and what plan has skipped. Of skips that are held in part,
+// it lists where that part begins and ends.
 const heldOccurrences = `
-SELECT n.name, j.name, x.first, x.last, x.count, x.planned, x.schedule, x.missed
-FROM (SELECT partition, job_id, min(due_at) AS first, max(due_at) AS last, count(*) AS count, true AS planned,
-             '' AS schedule, '' AS missed
+SELECT n.name, j.name, x.first, x.last, x.count, x.part_from, x.part_to, x.planned, x.schedule, x.missed
+FROM (SELECT partition, job_id, min(due_at) AS first, max(due_at) AS last, count(*) AS count,
+             NULL::timestamptz[] AS part_from, NULL::timestamptz[] AS part_to, true AS planned, '' AS schedule, '' AS missed
       FROM run WHERE state = 0 /* pending */ AND due_at >= $3 AND due_at < $4
       GROUP BY partition, job_id
       UNION ALL
-      SELECT s.partition, j.id, greatest(s.first, $3), least(s.last, $4), s.count, false, c.schedule, c.missed
+      SELECT s.partition, j.id, greatest(s.first, $3), least(s.last, $4), s.count, s.part_from, s.part_to, false,
+             c.schedule, c.missed
       FROM (SELECT partition, cursor_id, min(` + unacceptedFrom + `) AS first, max(to_due) AS last,
-                   sum(count)::bigint AS count
+                   coalesce(sum(count) FILTER (WHERE ` + wholly + `), 0)::bigint AS count,
+                   array_agg(greatest(` + unacceptedFrom + `, $3)) FILTER (WHERE NOT (` + wholly + `)) AS part_from,
+                   array_agg(least(to_due + interval '1 us', $4)) FILTER (WHERE NOT (` + wholly + `)) AS part_to
             FROM cursor_skip WHERE ` + unaccepted + ` AND from_due < $4 AND to_due >= $3
             GROUP BY partition, cursor_id) s
       JOIN cursor c ON c.partition = s.partition AND c.id = s.cursor_id
@@ -148,14 +155,37 @@ func (a *Admin) Restore(ctx context.Context, to time.Time) (r job.Restore, err e
 // scanHeld also counts the occurrences that the missed policy would run, of those that plan has skipped.
 func (a *Admin) scanHeld(row pgx.CollectableRow, now, to time.Time) (o job.HeldOccurrences, err error) {
 	var text, missed string
-	err = row.Scan(&o.Namespace, &o.Job, &o.From, &o.To, &o.Count, &o.Planned, &text, &missed)
+	var from, until []time.Time
+	err = row.Scan(&o.Namespace, &o.Job, &o.From, &o.To, &o.Count, &from, &until, &o.Planned, &text, &missed)
 	o.From, o.To = o.From.UTC(), o.To.UTC()
 	if err != nil || o.Planned {
 		return o, err
 	}
+	for i := range from {
+		n, err := a.skippedBetween(from[i], until[i], text, missed)
+		if err != nil {
+			return o, err
+		}
+		o.Count += n
+	}
 	due, err := a.missedBefore(o.From, to, now, text, missed)
 	o.Runs = int64(len(due))
 	return o, err
+}
+
+// skippedBetween counts the occurrences of a schedule in [from, until) that plan skips after a restore.
+func (a *Admin) skippedBetween(from, until time.Time, text, missed string) (n int64, err error) {
+	in := job.PlanInput{NextDue: from, Now: until, Until: until.Add(-instant), RestoredUntil: until}
+	if in.Schedule, in.Missed, err = a.api.schedules.read(text, missed); err != nil {
+		return 0, err
+	}
+	result, err := planAll(in)
+	for _, s := range result.Skips {
+		if s.Reason == job.ReasonRestored {
+			n += s.Count
+		}
+	}
+	return n, err
 }
 
 // BackupDone records that a backup of the database has ended now.

@@ -142,6 +142,18 @@ func TestAcceptARestore(t *testing.T) {
 		return b.store.AcceptRestore(b.t.Context(), job.AcceptParams{From: from, To: to, Run: run})
 	}
 
+	unplanned := func(b *jobs, to time.Time) (n int64) {
+		b.exec(`INSERT INTO namespace (id, name, created_at) VALUES ($1, 'ours', now()) ON CONFLICT DO NOTHING`, b.namespace)
+		r, err := b.store.Restore(b.t.Context(), to)
+		require.NoError(b.t, err)
+		for _, o := range r.Occurrences {
+			if !o.Planned {
+				n += o.Count
+			}
+		}
+		return n
+	}
+
 	t.Run("skip", func(t *testing.T) {
 		t.Parallel()
 		b, j, trigger, session := setup(t)
@@ -214,6 +226,18 @@ func TestAcceptARestore(t *testing.T) {
 		for _, a := range b.claim(session, b.pendingKeys(j)) {
 			require.False(t, a.Key.DueAt.Before(r.Until), "the rest is held")
 		}
+		var rest, half int64
+		for _, at := range b.fates(j)["restored"] {
+			if !at.Before(middle) {
+				rest++
+			}
+			if !at.Before(middle) && at.Before(middle.Add(2*time.Minute)) {
+				half++
+			}
+		}
+		require.Positive(t, half)
+		require.Equal(t, rest, unplanned(b, time.Time{}), "a skip that began before is counted from there on")
+		require.Equal(t, half, unplanned(b, middle.Add(2*time.Minute)), "and up to the end")
 		_, err = accept(b, middle, r.Until, true)
 		require.NoError(t, err)
 		b.catchUp(session)
