@@ -409,7 +409,7 @@ func TestHeldRunsDoNotDelayLaterOnes(t *testing.T) {
 	require.NotNil(t, admitted.Attempt)
 }
 
-// TestASecondRestoreForgetsNothing: what the first one holds is still decided, and what was accepted stays so.
+// TestASecondRestoreForgetsNothing: what the first one holds is still decided, and what was skipped stays so.
 func TestASecondRestoreForgetsNothing(t *testing.T) {
 	t.Parallel()
 	for name, part := range map[string]bool{"nothing was accepted": false, "a part was skipped": true} {
@@ -435,15 +435,7 @@ func TestASecondRestoreForgetsNothing(t *testing.T) {
 				}
 			}
 			require.NotEmpty(t, want)
-			b.failOver(2)
-			b.trusted(2 * time.Minute)
-			b.trustNow(session)
-			b.take(session, b.ownership())
-			b.catchUp(session)
-			for more := true; more; {
-				more = b.plan(time.Minute).More
-			}
-			r := b.restore()
+			r := b.again(session)
 			require.True(t, r.Until.After(first.Until))
 			require.Equal(t, from, r.From)
 			var listed int64
@@ -462,6 +454,61 @@ func TestASecondRestoreForgetsNothing(t *testing.T) {
 			}
 			require.Empty(t, want, "all that the first restore held")
 			require.Zero(t, listed, "the list says what runs")
+		})
+	}
+}
+
+// again leaves the database as a second restore, of a backup that is two minutes old.
+func (b *jobs) again(session uuid.UUID) job.Restore {
+	b.t.Helper()
+	b.failOver(2)
+	b.trusted(2 * time.Minute)
+	b.trustNow(session)
+	b.take(session, b.ownership())
+	b.catchUp(session)
+	for more := true; more; {
+		more = b.plan(time.Minute).More
+	}
+	return b.restore()
+}
+
+// TestASecondRestoreHoldsWhatHasNotStarted: it may have started in the time that the second one forgot. So what was
+// accepted with run is decided again. Planned runs that waited for their missed policy no longer do.
+func TestASecondRestoreHoldsWhatHasNotStarted(t *testing.T) {
+	t.Parallel()
+	for name, run := range map[string]bool{"skip": false, "run": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setupJobs(t)
+			d := definition("each minute", everyMinute)
+			d.Missed.Policy, d.Overlap = job.MissedSkip, job.OverlapAllow
+			j := b.create(d)
+			session := b.restored(j)
+			first := b.restore()
+			planned := b.count(`run WHERE due_at < $1`, first.Until)
+			require.InDelta(t, 10, planned, 1)
+			_, err := b.store.AcceptRestore(t.Context(), job.AcceptParams{From: first.From, To: first.Until, Run: true})
+			require.NoError(t, err)
+			r := b.again(session)
+			for _, a := range b.claim(session, b.pendingKeys(j)) {
+				require.False(t, a.Key.DueAt.Before(r.Until), "held again")
+			}
+			early := b.count(`run WHERE due_at < $1`, r.From)
+			require.Positive(t, early)
+			_, err = b.store.AcceptRestore(t.Context(), job.AcceptParams{From: r.From, To: r.Until, Run: run})
+			require.NoError(t, err)
+			b.catchUp(session)
+			if !run {
+				require.Zero(t, b.count(`run WHERE due_at < $1`, r.Until))
+				return
+			}
+			claimed := 0
+			for _, a := range b.claim(session, b.pendingKeys(j)) {
+				if a.Key.DueAt.Before(r.From) {
+					claimed++
+				}
+			}
+			require.Equal(t, early, claimed, "they start, although the policy is skip")
 		})
 	}
 }
