@@ -161,16 +161,46 @@ func TestADayIsAuditedExactly(t *testing.T) {
 // TestWorkStopsWithItsSession: otherwise it would go on while another process has its day.
 func TestWorkStopsWithItsSession(t *testing.T) {
 	t.Parallel()
-	extended := 0
-	err := archiver.Keeping(t.Context(), time.Millisecond, func(context.Context) error {
-		if extended++; extended < 3 {
-			return nil
-		}
-		return errors.New("expired")
-	}, func(ctx context.Context) error {
+	wait := func(ctx context.Context) error {
 		<-ctx.Done()
 		return context.Cause(ctx)
-	})
-	require.EqualError(t, err, "the session has ended: expired")
-	require.NoError(t, archiver.Keeping(t.Context(), time.Hour, nil, func(context.Context) error { return nil }))
+	}
+	for name, r := range map[string]archiver.Renewal{
+		"the session has ended": {time.Millisecond, time.Hour, func(context.Context) error { return job.ErrSessionExpired }},
+		"no renewal in time":    {time.Millisecond, time.Nanosecond, func(context.Context) error { return errors.New("lost") }},
+		"no reply in time": {time.Millisecond, 5 * time.Millisecond, func(ctx context.Context) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.ErrorContains(t, r.Keeping(t.Context(), wait), "the session has ended: ")
+		})
+	}
+	idle := archiver.Renewal{Every: time.Hour, TTL: time.Hour}
+	require.NoError(t, idle.Keeping(t.Context(), func(context.Context) error { return nil }))
+}
+
+// TestAFailedRenewalIsRetried: the work goes on while the session lasts.
+func TestAFailedRenewalIsRetried(t *testing.T) {
+	t.Parallel()
+	renewed, n := make(chan struct{}), 0
+	r := archiver.Renewal{Every: time.Millisecond, TTL: time.Hour, Extend: func(context.Context) error {
+		if n++; n < 5 {
+			return errors.New("the connection is lost")
+		}
+		if n == 5 {
+			close(renewed)
+		}
+		return nil
+	}}
+	require.NoError(t, r.Keeping(t.Context(), func(ctx context.Context) error {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-renewed:
+			return nil
+		}
+	}))
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/belfry-dev/belfry/internal/archive"
+	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
@@ -48,29 +49,51 @@ func (a *Archiver) Drain(ctx context.Context) error {
 	}
 }
 
-// Keeping does work while it renews the session of the work. If that fails, the work is cancelled: another process may
-// take its day.
-func Keeping(ctx context.Context, every time.Duration, extend, work func(context.Context) error) error {
+// Renewal is how a command keeps its session.
+type Renewal struct {
+	Every, TTL time.Duration
+	Extend     func(context.Context) error
+}
+
+// Keeping does work while it renews the session of the work. When the session has ended, the work is cancelled: another
+// process may take its day. A renewal that fails is retried until then.
+func (r Renewal) Keeping(ctx context.Context, work func(context.Context) error) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		tick := time.NewTicker(every)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-				if err := extend(ctx); err != nil && ctx.Err() == nil {
-					stop(fmt.Errorf("the session has ended: %w", err))
-					return
-				}
-			}
+		if err := r.keep(ctx); err != nil {
+			stop(fmt.Errorf("the session has ended: %w", err))
 		}
 	}()
 	err := work(ctx)
 	stop(nil)
 	<-done
 	return err
+}
+
+// keep renews the session until ctx ends, and returns an error if the session ends before.
+func (r Renewal) keep(ctx context.Context) error {
+	tick := time.NewTicker(r.Every)
+	defer tick.Stop()
+	ends := clock.Elapsed() + r.TTL
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		began := clock.Elapsed()
+		limited, cancel := context.WithTimeout(ctx, ends-began)
+		err := r.Extend(limited)
+		cancel()
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err == nil:
+			ends = began + r.TTL
+		case errors.Is(err, job.ErrSessionExpired), clock.Elapsed() >= ends:
+			return err
+		}
+	}
 }

@@ -52,8 +52,10 @@ func Run(ctx context.Context, c *config.Config, report func(archiver.Progress)) 
 		return 0, err
 	}
 	e.work.Progress = report
-	extend := func(ctx context.Context) error { return days.Extend(ctx, session, runTTL) }
-	if err := archiver.Keeping(ctx, runRenew, extend, e.work.Drain); err != nil {
+	renewal := archiver.Renewal{Every: runRenew, TTL: runTTL, Extend: func(ctx context.Context) error {
+		return days.Extend(ctx, session, runTTL)
+	}}
+	if err := renewal.Keeping(ctx, e.work.Drain); err != nil {
 		return 0, err
 	}
 	return days.DaysBehind(ctx)
