@@ -171,6 +171,8 @@ func (c *Config) provider() *server.OIDC {
 // classify returns what an error of the store means to a client.
 func classify(err error) rest.ErrorClass {
 	switch {
+	case postgres.TimedOut(err):
+		return rest.Slow
 	case postgres.MayPass(err), postgres.Lost(err):
 		return rest.Unreachable
 	case postgres.ClockInDoubt(err):

@@ -71,7 +71,7 @@ var customPlans = []pool.Settings{
 }
 
 // gaveUp reports whether the timeout cancelled a statement.
-func gaveUp(ctx context.Context, err error) bool { return Code(err) == "57014" && ctx.Err() == nil }
+func gaveUp(ctx context.Context, err error) bool { return TimedOut(err) && ctx.Err() == nil }
 
 // query reads rows of the namespace with custom plans.
 func (l *listing) query(ctx context.Context, read func(pgx.Rows) error, sql string, args ...any) error {

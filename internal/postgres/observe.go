@@ -44,6 +44,9 @@ func BadText(err error) bool {
 	return c == "22021" || c == "22P05" // character_not_in_repertoire, untranslatable_character
 }
 
+// TimedOut reports whether a statement was cancelled: it took longer than statement_timeout.
+func TimedOut(err error) bool { return Code(err) == "57014" }
+
 // MayPass reports whether a request may succeed later without a change: the server is unreachable, starting, stopping,
 // full, or so slow that a timeout cancelled a statement. A wrong password or a missing database needs an operator.
 func MayPass(err error) bool {

@@ -121,6 +121,7 @@ type ErrorClass int
 const (
 	Unknown      ErrorClass = iota
 	Unreachable             // the database is down or unreachable, and may come back
+	Slow                    // a statement took too long, because the database is busy or the request asks for much
 	BadText                 // the database cannot store a string
 	ClockInDoubt            // the database clock is in doubt, and its operator has to act
 )
@@ -191,6 +192,9 @@ func (a *API) logged(err error) *Problem {
 	switch a.opts.Classify(err) {
 	case Unreachable:
 		return NewProblem("unavailable", "the database does not answer; try again")
+	case Slow:
+		return NewProblem("unavailable", "the database took too long and gave up; try again, and if this lasts, "+
+			"ask for less: add a filter, shorten the range of time, or send fewer items")
 	case ClockInDoubt:
 		return NewProblem("unavailable", "the clock of the database is in doubt, so nothing can be planned; try again, "+
 			"and inform the operator if this lasts: a node's /readyz says what to do")
