@@ -158,6 +158,66 @@ func TestADayIsAuditedExactly(t *testing.T) {
 	require.Equal(t, len(want), one[int](b.bundle, `SELECT count(*) FROM audit_finding`))
 }
 
+// TestTheAuditOfADayEndsWhenItBecomesTheFirst: the skips of the day before were dropped with that, and some of them were
+// for due times of this day.
+func TestTheAuditOfADayEndsWhenItBecomesTheFirst(t *testing.T) {
+	t.Parallel()
+	b := newAudited(t)
+	d, err := archive.ParseDay(auditDays[1])
+	require.NoError(t, err)
+	b.exec(`DELETE FROM run_history WHERE due_at >= $1 AND due_at < $1 + interval '1 h'`, d.Start())
+	var r auditor.Report
+	dropped := false
+	require.NoError(t, b.db.Archive().AuditDay(t.Context(), d, func(int16, uuid.UUID) (auditor.Pass, error) {
+		if !dropped {
+			b.exec(`DROP TABLE run_history_20200229, run_history_20200301`)
+			dropped = true
+		}
+		return auditor.Pass{}, nil
+	}, func(part auditor.Report) error {
+		r.Add(part)
+		return nil
+	}))
+	require.True(t, dropped)
+	require.Zero(t, r.Found())
+	require.Zero(t, one[int](b.bundle, `SELECT count(*) FROM audit_finding`))
+}
+
+// TestASlowPageIsHalved: the audit of a day ends, however many entries its jobs have.
+func TestASlowPageIsHalved(t *testing.T) {
+	t.Parallel()
+	b := newAudited(t)
+	b.exec(`ALTER TABLE job_version RENAME TO all_versions`)
+	b.exec(`CREATE FUNCTION slow() RETURNS boolean LANGUAGE plpgsql VOLATILE COST 100000 AS $$
+		DECLARE n int := coalesce(nullif(current_setting('test.n', true), ''), '0')::int + 1;
+		BEGIN
+			PERFORM set_config('test.n', n::text, true);
+			IF n > 80 THEN RAISE query_canceled; END IF;
+			RETURN true;
+		END $$`)
+	b.exec(`CREATE VIEW job_version AS SELECT * FROM all_versions WHERE slow()`)
+	b.exec(`GRANT SELECT ON job_version TO PUBLIC`)
+	d, err := archive.ParseDay(auditDays[1])
+	require.NoError(t, err)
+	var r auditor.Report
+	pages, asked := 0, map[uuid.UUID]int{}
+	require.NoError(t, b.db.Archive().AuditDay(t.Context(), d, func(_ int16, id uuid.UUID) (auditor.Pass, error) {
+		asked[id]++
+		return auditor.Pass{}, nil
+	}, func(part auditor.Report) error {
+		r.Add(part)
+		pages++
+		return nil
+	}))
+	require.Greater(t, pages, 2)
+	require.EqualValues(t, len(b.jobs), r.Jobs)
+	require.Len(t, asked, len(b.jobs))
+	require.Zero(t, r.Found())
+	for _, n := range asked {
+		require.Equal(t, 1, n, "what a pass found can be read once")
+	}
+}
+
 // TestWorkStopsWithItsSession: otherwise it would go on while another process has its day.
 func TestWorkStopsWithItsSession(t *testing.T) {
 	t.Parallel()

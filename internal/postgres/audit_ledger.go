@@ -21,7 +21,9 @@ type LedgerAudit struct {
 	floor  time.Time // the first due time that can be judged
 	params auditor.Params
 	after  jobKey                                                    // the last job of the page before
+	size   int                                                       // of the next page, in jobs
 	known  func(partition int16, id uuid.UUID) (auditor.Pass, error) // see AuditDay; nil: nothing is known
+	passes map[uuid.UUID]auditor.Pass                                // what known returned for jobs of this page
 }
 
 // AuditLedger returns an audit, with the window cut to what can be judged: history is kept from some day on, and only due
@@ -47,6 +49,7 @@ func auditLedger(ctx context.Context, db pool.All, p auditor.Params) (*LedgerAud
 	}
 	return &LedgerAudit{
 		db: db, times: auditor.NewTimes(p.Oracle), asked: asked, floor: floor, params: p, after: jobKey{partition: -1},
+		size: auditPage, passes: map[uuid.UUID]auditor.Pass{},
 	}, nil
 }
 
@@ -81,6 +84,25 @@ func auditFloor(ctx context.Context, db pool.All) (now, floor time.Time, err err
 	return now.UTC(), floor.UTC().Add(24 * time.Hour), nil
 }
 
+// raiseFloor reads the floor again, and cuts the window to it: history that was dropped is not missing. It reports
+// whether the window has changed.
+func (a *LedgerAudit) raiseFloor(ctx context.Context) (bool, error) {
+	_, floor, err := auditFloor(ctx, a.db)
+	if err != nil {
+		return false, err
+	}
+	a.floor = later(a.floor, floor)
+	w := &a.params.Window
+	before := w.From
+	if a.floor.After(before.Add(time.Microsecond)) { // a day begins after the last instant of the day before
+		w.From = a.floor
+	}
+	if w.From.After(w.To) {
+		w.From = w.To
+	}
+	return w.From.After(before), nil
+}
+
 // The sizes of a page, and of what is read at once for it.
 const (
 	auditPage = 500     // jobs
@@ -95,19 +117,49 @@ WHERE (partition, job_id) > (@partition, @job::uuid) AND (@jobs::uuid[] IS NULL 
 ORDER BY partition, job_id LIMIT @limit`
 
 // Page judges the next jobs. It returns how far it is, as the partition of the last job, and false after the last page.
+// If a statement takes too long, the page is smaller: many jobs may have many entries.
 func (a *LedgerAudit) Page(ctx context.Context) (out auditor.Report, at int16, more bool, err error) {
+	for {
+		out, at, more, err = a.page(ctx)
+		if !gaveUp(ctx, err) || a.size == 1 {
+			return out, at, more, err
+		}
+		a.size /= 2
+	}
+}
+
+func (a *LedgerAudit) page(ctx context.Context) (out auditor.Report, at int16, more bool, err error) {
 	from := a.params.Window.From
 	if a.known != nil {
 		from = from.Add(-auditDay)
 	}
 	jobs, err := auditJobs(ctx, a.db, auditPageJobs, from, pgx.NamedArgs{
-		"partition": a.after.partition, "job": a.after.id, "jobs": a.params.Jobs, "limit": auditPage,
+		"partition": a.after.partition, "job": a.after.id, "jobs": a.params.Jobs, "limit": a.size,
 	})
 	if err != nil || len(jobs) == 0 {
 		return out, job.Partitions, false, err
 	}
 	last := jobs[len(jobs)-1]
+	for again := true; again; {
+		if out, err = a.judgeDays(ctx, jobs); err == nil {
+			again, err = a.raiseFloor(ctx)
+		}
+		if err != nil {
+			return out, last.Partition, true, err
+		}
+	}
+	if err := saveFindings(ctx, a.db, &out); err != nil {
+		return out, last.Partition, true, err
+	}
 	a.after = jobKey{last.Partition, last.ID}
+	a.size = min(auditPage, a.size+a.size/8+1) // slowly: a page that is too large costs a timeout
+	for _, j := range jobs {
+		delete(a.passes, j.ID)
+	}
+	return out, last.Partition, true, nil
+}
+
+func (a *LedgerAudit) judgeDays(ctx context.Context, jobs []*auditor.Job) (out auditor.Report, err error) {
 	out.Jobs = int64(len(jobs))
 	w := a.params.Window
 	for from := w.From; from.Before(w.To); from = from.Add(auditDay) {
@@ -117,11 +169,25 @@ func (a *LedgerAudit) Page(ctx context.Context) (out auditor.Report, at int16, m
 		}
 		r, err := a.judge(ctx, jobs, day)
 		if err != nil {
-			return out, last.Partition, true, err
+			return out, err
 		}
 		out.Add(r)
 	}
-	return out, last.Partition, true, saveFindings(ctx, a.db, &out)
+	return out, nil
+}
+
+// pass returns what is known of a job. A page that is repeated asks again, and known only goes forward.
+func (a *LedgerAudit) pass(j *auditor.Job) (p auditor.Pass, err error) {
+	if a.known == nil {
+		return p, nil
+	}
+	p, ok := a.passes[j.ID]
+	if !ok {
+		if p, err = a.known(j.Partition, j.ID); err == nil {
+			a.passes[j.ID] = p
+		}
+	}
+	return p, err
 }
 
 // judge judges jobs in a window, as many at a time as fit into one read of the ledger.
@@ -129,11 +195,9 @@ func (a *LedgerAudit) judge(ctx context.Context, jobs []*auditor.Job, w auditor.
 	var batch, before []*auditor.Expected
 	rows := 0
 	for i, j := range jobs {
-		var p auditor.Pass
-		if a.known != nil {
-			if p, err = a.known(j.Partition, j.ID); err != nil {
-				return out, err
-			}
+		p, err := a.pass(j)
+		if err != nil {
+			return out, err
 		}
 		e, err := j.Expect(a.times, w)
 		switch {
