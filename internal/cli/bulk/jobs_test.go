@@ -25,8 +25,9 @@ func TestManyJobs(t *testing.T) {
 	require.Contains(t, a.Good("job", "get", "job-1"), "moved")
 	require.Contains(t, a.Good("job", "resume", "--state", "paused"), "resume: finished, 2 of 2 done")
 	require.Contains(t, a.Good("job", "trigger", "--all", "--rate", "1000"), "trigger: finished, 4 of 4 done")
-	require.Contains(t, a.Good("run", "cancel", "--job", "job-1", "--dry-run"), "1 match")
-	require.Contains(t, a.Good("run", "cancel", "--all"), "cancel: finished, 4 of 4 done")
+	// Runs are counted for a bounded time: on a busy machine there are "more than" some.
+	require.Regexp(t, `^(1|more than \d) match`, a.Good("run", "cancel", "--job", "job-1", "--dry-run"))
+	require.Regexp(t, `cancel: finished, 4 of (4|more than \d) done`, a.Good("run", "cancel", "--all"))
 	require.Contains(t, a.Good("job", "relabel", "--name", "job", "--set", "env=prod", "--remove", "team"), "4 of 4 done")
 	require.Contains(t, a.Good("job", "spread", "--all", "--dry-run"), "4 would change; the busiest minute")
 	require.Contains(t, a.Good("job", "spread", "--label", "env=prod"), "spread: finished, 4 of 4 done")
