@@ -102,11 +102,12 @@ func hostiles(node int, secret, tcp string) map[string]hostile {
 	pid := strconv.Itoa(node)
 	return map[string]hostile{
 		"fork bomb": {
-			script: `f() { f | f & }; f; sleep 60`, timeout: 2 * time.Second, ends: "killed: it was not done within 2s",
+			script: `f() { f | f & }; f; sleep 60`, timeout: 2 * time.Second,
+			ends: "killed", // at the timeout, or because the first shell cannot fork any more
 		},
 		"fork bomb, by new sessions": {
 			script:  `f() { setsid bash -c "$(declare -f f); f" & setsid bash -c "$(declare -f f); f" & }; f; sleep 60`,
-			timeout: 2 * time.Second, ends: "killed: it was not done within 2s",
+			timeout: 2 * time.Second, ends: "killed",
 		},
 		"memory, one process": {
 			script: `perl -e 'my $x = "x" x 400000000; print length $x'; echo ended $?`,
