@@ -26,6 +26,7 @@ type depthSample struct {
 	queues              map[queueLabel]*queueSample
 	sessions, daysAhead int64
 	backupAge           *float64
+	heldFor             float64
 }
 
 type queueSample struct {
@@ -55,12 +56,15 @@ var (
 		"Days of history that exist after today, at most 15 s old.", nil, nil)
 	backupAge = prometheus.NewDesc("belfry_backup_age_seconds",
 		"Time since the last backup of the database that was reported, at most 15 s old.", nil, nil)
+	restoreHeld = prometheus.NewDesc("belfry_restore_held_seconds",
+		"Time since a restore of the database was noticed that still holds runs, at most 15 s old; 0: none does.", nil, nil)
 )
 
 // Describe lists the metrics.
 func (d *depth) Describe(to chan<- *prometheus.Desc) {
 	for _, desc := range []*prometheus.Desc{
 		queueRuns, dueOldest, deadLetters, workerSlots, workerSlotsUsed, sessionsLive, historyDaysAhead, backupAge,
+		restoreHeld,
 	} {
 		to <- desc
 	}
@@ -87,6 +91,7 @@ func (d *depth) Collect(to chan<- prometheus.Metric) {
 	}
 	gauge(sessionsLive, float64(s.sessions))
 	gauge(historyDaysAhead, float64(s.daysAhead))
+	gauge(restoreHeld, s.heldFor)
 	if s.backupAge != nil {
 		gauge(backupAge, *s.backupAge)
 	}
@@ -96,6 +101,7 @@ func (d *depth) Collect(to chan<- prometheus.Metric) {
 func sampleOf(d *postgres.Depth, labelsOf func(queue int32) queueLabel) *depthSample {
 	s := &depthSample{
 		queues: map[queueLabel]*queueSample{}, sessions: d.Sessions, daysAhead: d.DaysAhead, backupAge: d.BackupAge,
+		heldFor: d.HeldFor,
 	}
 	of := func(queue int32) *queueSample {
 		l := labelsOf(queue)

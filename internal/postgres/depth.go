@@ -21,6 +21,7 @@ type Depth struct {
 	Sessions    int64       // nodes that are alive in the whole cluster
 	DaysAhead   int64       // days of history that exist after today
 	BackupAge   *float64    // seconds since the last backup; nil: none was reported
+	HeldFor     float64     // seconds since a restore was noticed that still holds runs; 0: none does
 }
 
 // QueueName is the names of a queue. They are empty if it does not exist any more.
@@ -49,11 +50,12 @@ const (
 	depthTime  = 2 * time.Second
 )
 
-// queueDepth counts live runs. The oldest due run is one that could start: its queue is not paused, and if its job does
-// not allow runs at the same time, none is live. The subquery in the filter is hashed, whatever the statistics say.
+// queueDepth counts live runs. The oldest due run is one that could start: its queue is not paused, no restore of the
+// database holds it, and if its job does not allow runs at the same time, none is live. The subquery in the filter is
+// hashed, whatever the statistics say.
 const queueDepth = `
 WITH r AS MATERIALIZED (
-    SELECT queue_id, job_id, state, run_at, admit, handler FROM run WHERE partition = ANY ($1) LIMIT $2)
+    SELECT queue_id, job_id, state, run_at, due_at, admit, handler FROM run WHERE partition = ANY ($1) LIMIT $2)
 SELECT coalesce(n.name, q.namespace_id::text, ''), coalesce(q.name, ''), coalesce(q.id, 0),
        count(*) FILTER (WHERE r.state = 0 /* pending */ AND r.run_at > now()),
        count(*) FILTER (WHERE r.state = 0 /* pending */ AND r.run_at <= now()),
@@ -63,6 +65,8 @@ SELECT coalesce(n.name, q.namespace_id::text, ''), coalesce(q.name, ''), coalesc
        count(*) FILTER (WHERE r.state = 1 /* running */ AND r.handler IS NOT NULL),
        coalesce(max(extract(epoch FROM now() - r.run_at)) FILTER (
            WHERE r.state = 0 /* pending */ AND r.run_at <= now() AND NOT q.paused
+             AND (r.due_at < (SELECT held_from FROM cluster WHERE only_row)
+                  OR r.due_at >= (SELECT held_until FROM cluster WHERE only_row))
              AND NOT (r.admit <> 0 /* freely */ AND r.job_id IN (
                  SELECT job_id FROM r WHERE state <> 0 /* live */))), 0)::float8
 FROM r
@@ -99,7 +103,9 @@ SELECT (SELECT count(*) FROM session WHERE expires_at > now() AND queue_id IS NU
        (SELECT count(*) FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
         WHERE i.inhparent = 'run_history'::regclass
           AND c.relname > 'run_history_' || to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD')),
-       (SELECT extract(epoch FROM now() - backed_up_at)::float8 FROM cluster WHERE only_row)`
+       extract(epoch FROM now() - backed_up_at)::float8,
+       CASE WHEN held_from < held_until THEN extract(epoch FROM now() - held_until)::float8 ELSE 0 END
+FROM cluster WHERE only_row`
 
 // Depth counts live runs, dead letters and slots of workers of partitions, and reads the names of queues. It reads many
 // rows, up to a maximum number and time. Call it from time to time, not for each scrape.
@@ -126,7 +132,7 @@ func (e *Engine) Depth(ctx context.Context, partitions []int16, named []int32) (
 		return err
 	})
 	batch.Queue(clusterDepth).QueryRow(func(row pgx.Row) error {
-		return row.Scan(&d.Sessions, &d.DaysAhead, &d.BackupAge)
+		return row.Scan(&d.Sessions, &d.DaysAhead, &d.BackupAge, &d.HeldFor)
 	})
 	if err := e.db.SendBatch(ctx, &batch).Close(); err != nil {
 		return Depth{}, fmt.Errorf("count live runs: %w", err)

@@ -68,7 +68,8 @@ func TestDepth(t *testing.T) {
 	require.GreaterOrEqual(t, *d.BackupAge, 3600.0)
 }
 
-// TestOldestDue: a run that waits for nothing but a start counts. One that its queue or its job holds back does not.
+// TestOldestDue: a run that waits for nothing but a start counts. One that its queue, its job or a restore holds back does
+// not.
 func TestOldestDue(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -99,6 +100,30 @@ FROM queue q, (VALUES (1, interval '-1 h', 0), (2, '-1 min', 0), (2, '-1 s', 1))
 	require.Less(t, got, 3600.0, "the first job has a run in progress")
 	exec(`UPDATE queue SET paused = true`)
 	require.Zero(t, oldest())
+	exec(`UPDATE queue SET paused = false`)
+	exec(`UPDATE cluster SET held_from = '-infinity', held_until = now() - interval '1 s'`)
+	require.Zero(t, oldest())
+	exec(`UPDATE cluster SET held_from = held_until`)
+	require.Greater(t, oldest(), 60.0, "the restore is accepted")
+}
+
+// TestARestoreThatHoldsRunsIsMeasured until all of it is accepted.
+func TestARestoreThatHoldsRunsIsMeasured(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	store := pgtest.NewStore(pool)
+	heldFor := func(change string) float64 {
+		t.Helper()
+		_, err := pool.Exec(t.Context(), `UPDATE cluster SET `+change)
+		require.NoError(t, err)
+		d, err := store.Depth(t.Context(), nil, nil)
+		require.NoError(t, err)
+		return d.HeldFor
+	}
+	require.Zero(t, heldFor(`backed_up_at = now()`), "there was no restore")
+	require.GreaterOrEqual(t, heldFor(`held_from = '-infinity', held_until = now() - interval '1 h'`), 3600.0)
+	require.GreaterOrEqual(t, heldFor(`held_from = held_until - interval '1 min'`), 3600.0, "a part is accepted")
+	require.Zero(t, heldFor(`held_from = held_until`), "all is")
 }
 
 // TestWorkerSlots: each worker counts in one partition, so that nodes add up.
