@@ -38,13 +38,13 @@ func TestANodeArchives(t *testing.T) {
 	require.NoError(t, err)
 	_, err = n.archiveSampleOnce(t.Context())
 	require.NoError(t, err)
-	require.Positive(t, *b.metrics.archive.last.Load())
+	require.Positive(t, b.metrics.archive.last.Load().behind)
 	e := archiving.NewExport(c.Archive, b.db.Archive(), b.member.Session, b.log)
 	require.Eventually(t, func() bool { // the first rounds may be before the session of the node
 		if _, err = e.Once(t.Context()); err == nil {
 			_, err = n.archiveSampleOnce(t.Context())
 		}
-		return err != nil || *b.metrics.archive.last.Load() == 0
+		return err != nil || b.metrics.archive.last.Load().behind == 0
 	}, time.Minute, 10*time.Millisecond)
 	require.NoError(t, err)
 	manifests, err := filepath.Glob(filepath.Join(directory, "archive", "v1", "manifest", "2020-02-29.*"))

@@ -46,7 +46,7 @@ func TestEachMetricIsExplained(t *testing.T) {
 	certificate, err := readCertificate(dir+"/cert.pem", dir+"/key.pem", b.log)
 	require.NoError(t, err)
 	b.metrics.certificate.of.Store(certificate)
-	b.metrics.archive.last.Store(new(int64))
+	b.metrics.archive.last.Store(&archiveSample{})
 	families, err := b.metrics.registry.Gather()
 	require.NoError(t, err)
 	types := map[string]string{}

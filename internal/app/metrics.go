@@ -38,7 +38,7 @@ type metrics struct {
 	answered    *prometheus.HistogramVec
 	depth       depth
 	certificate certificateLeft
-	archive     daysBehind
+	archive     archiveDays
 	tally       *tally.Tally             // for the statistics of minutes
 	bound       *clock.Bound             // that the tally follows
 	broken      atomic.Int64             // broken cursors, as of the last sample

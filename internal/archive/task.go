@@ -18,6 +18,8 @@ type Task struct {
 	Generation int
 	Session    uuid.UUID
 	Epoch      int64
+	// AuditFailures is how often the audit of the day has failed.
+	AuditFailures int
 }
 
 // Result is the outcome of a Task.
@@ -25,6 +27,8 @@ type Result struct {
 	Manifest Manifest
 	Again    bool // an object exists with another content: export the day as its next generation
 	Failed   bool // the export failed: any session may take the day, this one too
+	// AuditFailed: the audit of the day failed. With Failed it is retried, otherwise the day is archived without it.
+	AuditFailed bool
 }
 
 // DayState is what the database knows about a day.
@@ -39,4 +43,6 @@ type DayState struct {
 	Files      int64      `json:"files"`
 	Bytes      int64      `json:"bytes"`
 	Manifest   string     `json:"manifest,omitempty"`
+	// AuditFailures is how often its audit failed since it last succeeded.
+	AuditFailures int `json:"audit_failures,omitempty"`
 }

@@ -97,7 +97,7 @@ func (a *Archiver) archive(ctx context.Context, t archive.Task) error {
 	if err == nil || ctx.Err() != nil || errors.Is(err, job.ErrConflict) {
 		return err // on shutdown, the end of the session releases it
 	}
-	released := a.Days.FinishDay(ctx, t, archive.Result{Failed: true})
+	released := a.Days.FinishDay(ctx, t, archive.Result{Failed: true, AuditFailed: errors.Is(err, errAudit)})
 	if errors.Is(released, job.ErrConflict) {
 		return err // it has another owner, or it was noted and only the reply was lost
 	}
@@ -108,7 +108,7 @@ func (a *Archiver) archive(ctx context.Context, t archive.Task) error {
 func (a *Archiver) exportDay(ctx context.Context, t archive.Task) error {
 	e := export{Archiver: a, task: t, archive: archive.New(a.Store)}
 	m, err := e.run(ctx)
-	r := archive.Result{Manifest: m}
+	r := archive.Result{Manifest: m, AuditFailed: e.auditError != nil}
 	if errors.Is(err, archive.ErrDiffers) {
 		a.Log.Warn("day is archived again: an object has another content", "day", t.Day.String(),
 			"generation", t.Generation, "error", err)
@@ -148,6 +148,7 @@ type export struct {
 	files       []archive.File
 	digests     *sorter[jobDigest, *jobDigest]
 	found       int64 // by the audit
+	auditError  error // the audit has failed too often, and the day is archived without it
 }
 
 // step reports the step. Tests end the export there.
@@ -158,7 +159,7 @@ func (e *export) step(name string) error {
 
 func (e *export) report(step string) {
 	if e.Progress != nil {
-		e.Progress(Progress{Day: e.task.Day, Step: step, Runs: e.runs.Rows, Found: e.found})
+		e.Progress(Progress{Day: e.task.Day, Step: step, Runs: e.runs.Rows, Found: e.found, AuditError: e.auditError})
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"iter"
 
 	"github.com/google/uuid"
@@ -23,6 +24,12 @@ type Auditor interface {
 		each func(auditor.Report) error) error
 }
 
+// maxAuditFailures is how often the audit of a day may fail. An error that stays must not keep the day from the archive.
+const maxAuditFailures = 3
+
+// errAudit marks an error of the audit.
+var errAudit = errors.New("audit")
+
 // audit judges the day by what the pass over its rows found.
 func (e *export) audit(ctx context.Context) error {
 	if e.Audit == nil {
@@ -31,6 +38,20 @@ func (e *export) audit(ctx context.Context) error {
 	if err := e.step("audit"); err != nil {
 		return err
 	}
+	err := e.auditDay(ctx)
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	if e.task.AuditFailures+1 < maxAuditFailures {
+		return fmt.Errorf("%w: %w", errAudit, err)
+	}
+	e.auditError = err
+	e.Log.Error("audit of a day failed, the day is archived without it", "day", e.task.Day.String(),
+		"failures", e.task.AuditFailures+1, "error", err)
+	return nil
+}
+
+func (e *export) auditDay(ctx context.Context) error {
 	next, stop := iter.Pull2(e.digests.sorted())
 	defer stop()
 	var sum auditor.Report

@@ -158,6 +158,62 @@ func TestADayIsAuditedExactly(t *testing.T) {
 	require.Equal(t, len(want), one[int](b.bundle, `SELECT count(*) FROM audit_finding`))
 }
 
+// brokenAudit is an audit that always fails.
+type brokenAudit struct{}
+
+func (brokenAudit) AuditDay(
+	context.Context, archive.Day, func(int16, uuid.UUID) (auditor.Pass, error), func(auditor.Report) error,
+) error {
+	return errors.New("out of memory")
+}
+
+// TestAnAuditThatAlwaysFailsDoesNotKeepADay from the archive: it is archived after the third time, and marked until an
+// audit succeeds. Other failures do not count.
+func TestAnAuditThatAlwaysFailsDoesNotKeepADay(t *testing.T) {
+	t.Parallel()
+	b := newAudited(t)
+	b.exec(`SELECT belfry_close_history() FROM generate_series(1, 20)`)
+	day := auditDays[1]
+	b.exec(`UPDATE archive_day SET archived_at = now() WHERE day <> $1`, day)
+	state := func() (archived bool, failures int) {
+		archived = one[bool](b.bundle, `SELECT archived_at IS NOT NULL FROM archive_day WHERE day = $1`, day)
+		return archived, one[int](b.bundle, `SELECT audit_failures FROM archive_day WHERE day = $1`, day)
+	}
+	is := func(archived bool, failures int) {
+		t.Helper()
+		a, f := state()
+		require.Equal(t, []any{archived, failures}, []any{a, f})
+	}
+	a, _ := b.node()
+	a.Audit = brokenAudit{}
+	for i := range 2 {
+		require.ErrorContains(t, a.Drain(t.Context()), "audit: out of memory")
+		is(false, i+1)
+	}
+	failing := *a
+	failing.Step = func(name string) error {
+		if name == "verify" {
+			return errors.New("the bucket is gone")
+		}
+		return nil
+	}
+	require.ErrorContains(t, failing.Drain(t.Context()), "the bucket is gone")
+	is(false, 2)
+	var last archiver.Progress
+	a.Progress = func(p archiver.Progress) { last = p }
+	require.NoError(t, a.Drain(t.Context()))
+	is(true, 3)
+	require.EqualError(t, last.AuditError, "out of memory")
+	unaudited, err := b.db.Archive().DaysUnaudited(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 1, unaudited)
+
+	b.exec(`UPDATE archive_day SET changed = true WHERE day = $1`, day)
+	a.Audit = b.db.Archive()
+	require.NoError(t, a.Drain(t.Context()))
+	is(true, 0)
+}
+
 // TestTheAuditOfADayEndsWhenItBecomesTheFirst: the skips of the day before were dropped with that, and some of them were
 // for due times of this day.
 func TestTheAuditOfADayEndsWhenItBecomesTheFirst(t *testing.T) {

@@ -18,6 +18,8 @@ type Progress struct {
 	Runs int64  // rows that were read
 	// Found is how many occurrences are not as they must be: see Auditor.
 	Found int64
+	// AuditError is set if the audit failed, and the day is archived without it.
+	AuditError error
 }
 
 // Drain exports all closed days that no other session exports. A day that fails does not keep later ones from being

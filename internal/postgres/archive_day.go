@@ -70,7 +70,7 @@ WHERE day = (
       AND (owner IS NULL OR owner = $1 OR NOT EXISTS (SELECT FROM session WHERE id = d.owner AND expires_at > now()))
       AND EXISTS (SELECT FROM session WHERE id = $1 AND expires_at > now())
     ORDER BY tried_at NULLS FIRST, day LIMIT 1 FOR UPDATE SKIP LOCKED)
-RETURNING day, generation, epoch`
+RETURNING day, generation, epoch, audit_failures`
 
 // TakeDay makes a session the owner of a day to export, or returns ErrNotFound. The oldest day comes first, except for
 // those that were tried.
@@ -80,7 +80,7 @@ func (a *Archive) TakeDay(ctx context.Context, session uuid.UUID) (archive.Task,
 		return t, fmt.Errorf("note days of history that are gone: %w", err)
 	}
 	var day time.Time
-	err := a.db.QueryRow(ctx, takeDay, session).Scan(&day, &t.Generation, &t.Epoch)
+	err := a.db.QueryRow(ctx, takeDay, session).Scan(&day, &t.Generation, &t.Epoch, &t.AuditFailures)
 	if noRows(err) {
 		return t, ErrNotFound
 	}
@@ -94,19 +94,24 @@ func (a *Archive) TakeDay(ctx context.Context, session uuid.UUID) (archive.Task,
 // FinishDay notes the outcome of a day, if it still belongs to the session. It returns ErrConflict otherwise.
 func (a *Archive) FinishDay(ctx context.Context, t archive.Task, r archive.Result) error {
 	const release = `
-UPDATE archive_day SET owner = NULL WHERE day = $1 AND owner = $2 AND epoch = $3 AND generation = $4`
+UPDATE archive_day SET owner = NULL, audit_failures = $5
+WHERE day = $1 AND owner = $2 AND epoch = $3 AND generation = $4`
 	const again = `
 UPDATE archive_day SET generation = generation + 1, owner = NULL
 WHERE day = $1 AND owner = $2 AND epoch = $3 AND generation = $4`
 	const done = `
 UPDATE archive_day SET archived_at = now(), owner = NULL, tried_at = NULL, runs = $5, run_keys = $6::numeric, skips = $7,
-    skip_keys = $8::numeric, files = $9, bytes = $10, manifest = $11
+    skip_keys = $8::numeric, files = $9, bytes = $10, manifest = $11, audit_failures = $12
 WHERE day = $1 AND owner = $2 AND epoch = $3 AND generation = $4 AND belfry_clock_trusted()`
 	args := []any{t.Day.Start(), t.Session, t.Epoch, t.Generation}
+	failures := t.AuditFailures
+	if r.AuditFailed {
+		failures++
+	}
 	sql := again
 	switch {
 	case r.Failed:
-		sql = release
+		sql, args = release, append(args, failures)
 	case !r.Again:
 		m := &r.Manifest
 		runs, skips := m.Sum(archive.Runs), m.Sum(archive.Skips)
@@ -115,7 +120,11 @@ WHERE day = $1 AND owner = $2 AND epoch = $3 AND generation = $4 AND belfry_cloc
 			bytes += m.Files[i].Bytes
 		}
 		sql = done
-		args = append(args, runs.Rows, runs.Keys.String(), skips.Rows, skips.Keys.String(), len(m.Files), bytes, m.Name())
+		if !r.AuditFailed {
+			failures = 0
+		}
+		args = append(args, runs.Rows, runs.Keys.String(), skips.Rows, skips.Keys.String(), len(m.Files), bytes, m.Name(),
+			failures)
 	}
 	tag, err := a.db.Exec(ctx, sql, args...)
 	if err != nil {

@@ -21,6 +21,16 @@ const archiveBehind = `(
       AND NOT EXISTS (SELECT FROM archive_day WHERE c.relname = to_char(day, '"run_history_"YYYYMMDD')
                       AND archived_at IS NOT NULL AND NOT changed))`
 
+// DaysUnaudited returns how many days the archive has whose audit failed, of those that are still in the database.
+func (a *Archive) DaysUnaudited(ctx context.Context) (n int64, err error) {
+	const count = `
+SELECT count(*) FROM archive_day WHERE audit_failures > 0 AND archived_at IS NOT NULL AND dropped_at IS NULL`
+	if err := a.db.QueryRow(ctx, count).Scan(&n); err != nil {
+		return 0, fmt.Errorf("count days that are not audited: %w", err)
+	}
+	return n, nil
+}
+
 // DaysBehind returns how many days are over and not in the archive.
 func (a *Archive) DaysBehind(ctx context.Context) (n int64, err error) {
 	if err := a.db.QueryRow(ctx, `SELECT `+archiveBehind).Scan(&n); err != nil {
@@ -38,7 +48,7 @@ SELECT day, CASE WHEN d.dropped_at IS NOT NULL AND d.manifest IS NULL THEN 'drop
                  ELSE 'waiting' END,
        p.day IS NOT NULL, coalesce(d.generation, 0), d.archived_at, coalesce(d.runs, 0), coalesce(d.run_keys, 0)::text,
        coalesce(d.skips, 0), coalesce(d.skip_keys, 0)::text, coalesce(d.files, 0), coalesce(d.bytes, 0),
-       coalesce(d.manifest, '')
+       coalesce(d.manifest, ''), coalesce(d.audit_failures, 0)
 FROM archive_day d FULL JOIN (
     SELECT to_date(substring(c.relname FROM '[0-9]{8}$'), 'YYYYMMDD') AS day
     FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
@@ -56,7 +66,8 @@ func (a *Archive) ArchiveDays(ctx context.Context, from, to archive.Day, limit i
 		var day time.Time
 		var runKeys, skipKeys string
 		if err := row.Scan(&day, &s.State, &s.InDatabase, &s.Generation, &s.ArchivedAt, &s.Runs.Rows, &runKeys,
-			&s.Skips.Rows, &skipKeys, &s.Files, &s.Bytes, &s.Manifest); err != nil {
+			&s.Skips.Rows, &skipKeys, &s.Files, &s.Bytes, &s.Manifest,
+			&s.AuditFailures); err != nil {
 			return s, err
 		}
 		s.Day = archive.DayOf(day)

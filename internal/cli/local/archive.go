@@ -74,7 +74,8 @@ func newArchiveStatus() *cobra.Command {
 		Long: `List days of history, the newest first. A day is open until an hour after its
 end, waiting or exporting until it is archived, and dropped if the archive did not
 get it before it was older than keep_history. It is incomplete if rows came after its
-export, and it was dropped before they were exported too.`,
+export, and it was dropped before they were exported too. If "audit failed" follows,
+the day is archived and was not audited, because its audit failed 3 times.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			v, from, to, err := f.read(cmd)
 			if err != nil {
@@ -98,8 +99,12 @@ export, and it was dropped before they were exported too.`,
 				case d.State != "archived" && d.State != "incomplete":
 					in = "none"
 				}
+				state := d.State
+				if d.ArchivedAt != nil && d.AuditFailures > 0 {
+					state += ", audit failed"
+				}
 				rows = append(rows, []string{
-					d.Day.String(), d.State, in, number(d.Runs.Rows), number(d.Skips.Rows), number(d.Files), number(d.Bytes),
+					d.Day.String(), state, in, number(d.Runs.Rows), number(d.Skips.Rows), number(d.Files), number(d.Bytes),
 				})
 			}
 			return terminal.WriteTable(cmd.OutOrStdout(),

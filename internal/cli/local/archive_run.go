@@ -19,8 +19,8 @@ func newArchiveRun() *cobra.Command {
 		Example: `  belfry archive run --config belfry.yaml`,
 		Long: `Export all days of history that are over and not archived, in the foreground. Nodes
 do the same by themselves. They may do it at the same time: one of them, or this
-command, exports a day. It ends with code 1 if a day fails, or if its audit finds an
-occurrence that is not as it must be.`,
+command, exports a day. It ends with code 1 if a day or its audit fails, or if the
+audit finds an occurrence that is not as it must be.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			v, err := loadConfig(cmd)
 			if err != nil {
@@ -35,6 +35,10 @@ occurrence that is not as it must be.`,
 				return fmt.Errorf("the audit of these days found %s; see docs/guide/audit.md",
 					problem.Count(int(p.found), "problem"))
 			}
+			if p.unaudited > 0 {
+				return fmt.Errorf("%s archived without an audit, because it failed; see docs/guide/archive.md",
+					problem.Count(p.unaudited, "day"))
+			}
 			p.to.Line("%s archived, %d left; belfry archive status lists them", problem.Count(p.days, "day"), left)
 			return p.to.Err()
 		},
@@ -48,8 +52,10 @@ type exportPrinter struct {
 	to    *terminal.Printer
 	days  int
 	found int64
-	last  archiver.Progress
-	at    int64 // seconds
+	// unaudited is how many days are archived and not audited.
+	unaudited int
+	last      archiver.Progress
+	at        int64 // seconds
 }
 
 func (p *exportPrinter) report(now archiver.Progress) {
@@ -66,9 +72,15 @@ func (p *exportPrinter) report(now archiver.Progress) {
 	if now.Found > 0 {
 		text += fmt.Sprintf(", %s found by the audit", problem.Count(int(now.Found), "problem"))
 	}
+	if now.AuditError != nil {
+		text += fmt.Sprintf(", audit failed: %v", now.AuditError)
+	}
 	if now.Step == "archived" {
 		p.days++
 		p.found += now.Found
+		if now.AuditError != nil {
+			p.unaudited++
+		}
 	}
 	p.to.Line("%s", text)
 }
