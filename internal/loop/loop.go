@@ -121,6 +121,7 @@ func (r *runner) failed(pause time.Duration, err error) time.Duration {
 		pause = r.backoff
 		r.backoff = min(2*r.backoff, r.Backoff.Max)
 	}
+	pause = max(pause, 0)
 	if r.OnFailure != nil {
 		r.OnFailure(r.Name)
 	}

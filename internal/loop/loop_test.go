@@ -103,6 +103,19 @@ func TestFailuresBackOff(t *testing.T) {
 	})
 }
 
+// TestANegativePauseIsNone: it is not logged either.
+func TestANegativePauseIsNone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{rounds: []round{{-time.Second, errBroken}, {0, loop.ErrDone}}}
+		l := s.loop()
+		l.Backoff.Off = true
+		l.Run(t.Context())
+		require.Equal(t, []time.Duration{0, 0}, s.begun)
+		require.Zero(t, s.lines(t)[0].RetryIn)
+	})
+}
+
 func TestBackoffIsConfigured(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

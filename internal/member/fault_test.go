@@ -102,6 +102,22 @@ func TestStoreFails(t *testing.T) {
 	require.Equal(t, old, n.Session(), "nobody has ended it")
 }
 
+// TestASlowFailureIsFollowedByAPause: a round of assignment that fails after more than an interval is not repeated at once.
+func TestASlowFailureIsFollowedByAPause(t *testing.T) {
+	t.Parallel()
+	c := setup(t)
+	n := c.add(func(o *Options) { o.TTL, o.Interval = time.Hour, time.Millisecond })
+	require.NoError(t, n.renewOnce(t.Context()))
+	slow := func(ctx context.Context, _ string) error {
+		<-time.After(2 * n.o.Interval)
+		return errBroken
+	}
+	n.store.before.Store(&slow)
+	pause, err := n.assignRound(t.Context())
+	require.ErrorIs(t, err, errBroken)
+	require.GreaterOrEqual(t, pause, n.o.Interval/10)
+}
+
 // The network drops everything: requests end only with their context.
 func TestStoreHangs(t *testing.T) {
 	t.Parallel()

@@ -42,15 +42,19 @@ func (m *Member) renewRound(ctx context.Context) (time.Duration, error) {
 	err := m.renewOnce(ctx)
 	pause := max(begun+m.o.Interval-clock.Elapsed(), m.o.Interval/10)
 	if l := m.current.Load().lease; l.valid() {
-		pause = min(pause, l.left())
+		pause = max(0, min(pause, l.left())) // it may end meanwhile
 	}
 	return pause, err
 }
 
-// assignRound is one round of the loop "assign".
+// assignRound is one round of the loop "assign". A round that failed may have taken longer than the interval.
 func (m *Member) assignRound(ctx context.Context) (time.Duration, error) {
 	_, err := m.assignOnce(ctx)
-	return time.Duration(m.nextAssign.Load()) - clock.Elapsed(), err
+	pause := time.Duration(m.nextAssign.Load()) - clock.Elapsed()
+	if err != nil {
+		pause = max(pause, m.o.Interval/10)
+	}
+	return pause, err
 }
 
 // runOnce is one round of both loops.
