@@ -1,6 +1,9 @@
 package job
 
-import "time"
+import (
+	"bytes"
+	"time"
+)
 
 // The defaults. The comments of the fields repeat them.
 const (
@@ -24,6 +27,9 @@ const (
 func (d Definition) WithDefaults() Definition {
 	d.Queue = orElse(d.Queue, DefaultQueue)
 	d.Policy = d.Policy.WithDefaults()
+	if string(bytes.Join(bytes.Fields(d.Target.Config), nil)) == "{}" {
+		d.Target.Config = nil // an empty object means the same, and is not another definition
+	}
 	return d
 }
 

@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"encoding/json"
 	"slices"
 	"testing"
 	"time"
@@ -36,6 +37,19 @@ WHERE r.job_id = $1 AND r.version = 2 AND r.priority = 7 AND r.admit = 1 /* if a
 		t, b.pool.QueryRow(t.Context(), `SELECT count(*) FROM job_version WHERE job_id = $1`, j.ID).Scan(&n),
 	)
 	require.Equal(t, 2, n)
+}
+
+// TestAnEmptyConfigIsNone: it is stored as if it were left out, and so is no change.
+func TestAnEmptyConfigIsNone(t *testing.T) {
+	t.Parallel()
+	b := setupJobs(t)
+	d := definition("a", everyHour)
+	j := b.create(d)
+	for _, config := range []string{`{}`, "{\n }"} {
+		d.Target.Config = json.RawMessage(config)
+		require.EqualValues(t, 1, b.update(j, d).Version)
+	}
+	require.Equal(t, 1, b.count(`job_version WHERE job_id = $1`, j.ID))
 }
 
 func TestUpdateRefuses(t *testing.T) {
