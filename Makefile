@@ -235,9 +235,9 @@ outage: ## stop the database for DOWN=30 seconds while ATTEMPTS=1000 of ATTEMPT_
 	$(RAM) ATTEMPTS=$(ATTEMPTS) ATTEMPT_SECONDS=$(ATTEMPT_SECONDS) DOWN=$(DOWN) \
 	$(call logged,./test/cluster,^TestOutage$$,30m)
 
-test-alerts: ## fire the shipped alerts on a real Prometheus: kill nodes, stop the database, pause a queue … (10 minutes)
+test-alerts: ## fire the shipped alerts on a real Prometheus: kill nodes, stop the database, pause a queue … (20 minutes)
 	@dev/need gcc prometheus
-	$(RAM) BELFRY_ALERTS=1 $(call logged,-parallel 6 ./test/cluster,^TestAlerts$$,40m)
+	$(RAM) BELFRY_ALERTS=1 $(call logged,-parallel 2 ./test/cluster,^TestAlerts$$,40m)
 
 test-restore: ## restore PostgreSQL to an earlier time with pgBackRest, and accept that with skip and with run (3 minutes)
 	@dev/need pgbackrest
