@@ -70,7 +70,8 @@ var (
 
 // numbers are the smallint columns with plain numbers.
 var numbers = []string{
-	"partition", "seq", "attempt", "attempt_base", "priority", "free_attempts", "percent", "status", "part", "failures", "id",
+	"partition", "seq", "attempt", "attempt_base", "priority", "free_attempts", "percent", "status", "part",
+	"failures", "audit_failures", "id",
 }
 
 // TestEveryCodeIsExplained: a column of codes says in its comment what each code means.
