@@ -26,8 +26,8 @@ func (b *bundle) live(t *testing.T) (k job.Key) {
 func TestCancelBeforeTheStart(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.engine.Lead = 2 * time.Second
-	due := b.bound.Now().Add(3 * time.Second).Truncate(time.Second)
+	b.engine.Lead = 2 * time.Minute
+	due := b.bound.Now().Add(20 * time.Second).Truncate(time.Second) // long enough for a slow machine
 	b.create(t, "claimed ahead", schedule.Spec{At: due.UTC().Format(time.RFC3339)}, nil)
 	stop := b.start(t)
 	k := b.live(t)

@@ -254,7 +254,10 @@ func TestLoadsWalkTheirIndexes(t *testing.T) {
 	b.exec(`INSERT INTO queue (id, namespace_id, name) OVERRIDING SYSTEM VALUE VALUES (1, $1, 'default')`, bulkNamespaceID)
 	load := func(f job.Filter) func() {
 		return func() {
-			_, err := b.store.Load(t.Context(), job.LoadParams{Namespace: bulkNamespaceID, Filter: f})
+			err := job.ErrSlowList
+			for try := 0; errors.Is(err, job.ErrSlowList) && try < 20; try++ { // the plan counts, not the time
+				_, err = b.store.Load(t.Context(), job.LoadParams{Namespace: bulkNamespaceID, Filter: f})
+			}
 			require.NoError(t, err)
 		}
 	}

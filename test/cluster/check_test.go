@@ -177,7 +177,8 @@ func (c *cluster) audit() (out auditor.Report) {
 }
 
 // firing is how long after an instant the sink received the first run that was claimed after it. A run that was claimed
-// before can be delivered without the database.
+// before can be delivered without the database. On a slow machine a fault may come after the last run: that one shows
+// nothing, but there must be an earlier one.
 func (c *cluster) firing(after ...time.Time) figures {
 	c.t.Helper()
 	ledger, receipts := c.ledger(), c.sink.all()
@@ -190,9 +191,13 @@ func (c *cluster) firing(after ...time.Time) figures {
 				first = since
 			}
 		}
-		require.Positive(c.t, first, "no run was claimed after %s", at)
-		out = append(out, first)
+		if first > 0 {
+			out = append(out, first)
+		} else {
+			require.False(c.t, at.Before(c.end.Add(-time.Second)), "no run was claimed after %s", at)
+		}
 	}
+	require.NotEmpty(c.t, out, "no fault came before the last run")
 	return out
 }
 
