@@ -30,6 +30,9 @@ func Migrate(ctx context.Context, url string, p MigrateParams) (applied int, s p
 	return applied, s, err
 }
 
+// CheckLink returns an error if a connection to the database could lead over a network without verified TLS.
+func CheckLink(url string) error { return postgres.CheckLink(url) }
+
 // Grant gives a database role the rights that nodes need, and no more.
 func Grant(ctx context.Context, url, role string) error {
 	err := postgres.GrantServer(ctx, url, role)

@@ -45,7 +45,8 @@ func spawn(
 	c.cmd = exec.CommandContext(ctx, self, append([]string{"bench"}, args...)...) //nolint:gosec // this binary
 	// The parent has read the settings. The URL is not an argument, because it may contain a password.
 	c.cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "BELFRY_") })
-	c.cmd.Env = append(c.cmd.Env, "BELFRY_DATABASE_URL="+url)
+	// The benchmark has checked the URL.
+	c.cmd.Env = append(c.cmd.Env, "BELFRY_DATABASE_URL="+url, "BELFRY_INSECURE_DATABASE=true")
 	c.cmd.Stderr = &c.errors
 	if c.stdin, err = c.cmd.StdinPipe(); err != nil {
 		return nil, err

@@ -24,31 +24,32 @@ import (
 //	         sampler, headers, pairs, template, archive or line
 //	secret   its value is printed without secrets
 type Config struct {
-	DatabaseURL     string        `key:"database_url" form:"url" secret:"true"`
-	DatabaseURLFile string        `key:"database_url_file" form:"path"`
-	Listen          string        `key:"listen" default:"127.0.0.1:8420" form:"address"`
-	MetricsListen   string        `key:"metrics_listen" form:"address"`
-	TLSCert         string        `key:"tls_cert" form:"path"`
-	TLSKey          string        `key:"tls_key" form:"path"`
-	InsecureListen  bool          `key:"insecure_listen" default:"false" oneof:"true,false"`
-	Name            string        `key:"name" form:"line"`
-	Slots           int           `key:"slots" default:"1000" min:"1" max:"100000"`
-	Connections     int32         `key:"connections" default:"16" min:"4" max:"1000"`
-	KeepHistory     time.Duration `key:"keep_history" default:"30d" min:"1d" max:"3660d"`
-	Drain           time.Duration `key:"drain" default:"30s" min:"0s" max:"1h"`
-	WaitForSchema   time.Duration `key:"wait_for_schema" default:"0s" min:"0s" max:"1d"`
-	LookAhead       time.Duration `key:"look_ahead" default:"1m" min:"5s" max:"1h"`
-	SessionTTL      time.Duration `key:"session_ttl" default:"5s" min:"3s" max:"1m"`
-	WorkerTTL       time.Duration `key:"worker_ttl" default:"15s" min:"3s" max:"10m"`
-	Canary          bool          `key:"canary" default:"true" oneof:"true,false"`
-	Targets         Targets       `key:"targets"`
-	Secrets         Secrets       `key:"secrets"`
-	API             API           `key:"api"`
-	OIDC            OIDC          `key:"oidc"`
-	Command         Command       `key:"command"`
-	Tracing         Tracing       `key:"tracing"`
-	Archive         Archive       `key:"archive"`
-	Log             Log           `key:"log"`
+	DatabaseURL      string        `key:"database_url" form:"url" secret:"true"`
+	DatabaseURLFile  string        `key:"database_url_file" form:"path"`
+	InsecureDatabase bool          `key:"insecure_database" default:"false" oneof:"true,false"`
+	Listen           string        `key:"listen" default:"127.0.0.1:8420" form:"address"`
+	MetricsListen    string        `key:"metrics_listen" form:"address"`
+	TLSCert          string        `key:"tls_cert" form:"path"`
+	TLSKey           string        `key:"tls_key" form:"path"`
+	InsecureListen   bool          `key:"insecure_listen" default:"false" oneof:"true,false"`
+	Name             string        `key:"name" form:"line"`
+	Slots            int           `key:"slots" default:"1000" min:"1" max:"100000"`
+	Connections      int32         `key:"connections" default:"16" min:"4" max:"1000"`
+	KeepHistory      time.Duration `key:"keep_history" default:"30d" min:"1d" max:"3660d"`
+	Drain            time.Duration `key:"drain" default:"30s" min:"0s" max:"1h"`
+	WaitForSchema    time.Duration `key:"wait_for_schema" default:"0s" min:"0s" max:"1d"`
+	LookAhead        time.Duration `key:"look_ahead" default:"1m" min:"5s" max:"1h"`
+	SessionTTL       time.Duration `key:"session_ttl" default:"5s" min:"3s" max:"1m"`
+	WorkerTTL        time.Duration `key:"worker_ttl" default:"15s" min:"3s" max:"10m"`
+	Canary           bool          `key:"canary" default:"true" oneof:"true,false"`
+	Targets          Targets       `key:"targets"`
+	Secrets          Secrets       `key:"secrets"`
+	API              API           `key:"api"`
+	OIDC             OIDC          `key:"oidc"`
+	Command          Command       `key:"command"`
+	Tracing          Tracing       `key:"tracing"`
+	Archive          Archive       `key:"archive"`
+	Log              Log           `key:"log"`
 }
 
 // Targets says where runs may go. The settings are per node, and should be the same on all nodes.

@@ -4,7 +4,9 @@ package config
 var help = map[string]string{ //nolint:gosec // names of settings, and no secrets
 	"database_url":      "PostgreSQL, as postgres://user@host:port/database",
 	"database_url_file": "file with the database URL, such as a mounted secret, instead of database_url",
-	"listen":            "address of the API, health checks and metrics; health checks and metrics need no key",
+	"insecure_database": "connect to a database on another machine without verified TLS, " +
+		"for use where something else protects the connection",
+	"listen": "address of the API, health checks and metrics; health checks and metrics need no key",
 	"metrics_listen": "separate address for metrics, which show the names of namespaces and queues; " +
 		"empty means the address of listen",
 	"tls_cert": "file with the certificate for listen and its chain, PEM; it is reloaded when it changes",

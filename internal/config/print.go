@@ -128,6 +128,8 @@ const referenceEnd = `
   loses its partitions. Nodes of one cluster may have different values.
 - 'tls_cert' and 'tls_key' are set together. Without them 'listen' must be a loopback address, or 'insecure_listen' must
   say that a proxy in front of the node terminates TLS: keys must not cross a network in clear text.
+- 'database_url' with a host on another machine needs 'sslmode=verify-full', or 'insecure_database' must say that something
+  else protects the connection. See [The link to the database](../guide/security.md#the-link-to-the-database).
 - 'oidc.issuer', 'oidc.client_id' and 'oidc.roles' are set together. Put 'oidc.client_secret' into the environment or into
   'oidc.client_secret_file'. See [Logging in](../guide/login.md#through-an-identity-provider).
 - Put the database password into the environment or into 'database_url_file', not on the command line. Belfry never

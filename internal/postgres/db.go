@@ -54,6 +54,9 @@ func New(conns *pgxpool.Pool, o Options) *DB {
 	return newDB(p, p, o)
 }
 
+// CheckLink returns an error if a connection by this URL could lead over a network without verified TLS.
+func CheckLink(url string) error { return pool.CheckLink(url) }
+
 // MemberConnections are for sessions and partitions: one for renewals and one for changes of ownership, which may wait
 // for a lock. However busy the others are, a session is renewed in time.
 const MemberConnections = 2

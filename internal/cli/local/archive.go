@@ -34,7 +34,7 @@ type archiveFlags struct {
 
 func (f *archiveFlags) add(cmd *cobra.Command, output func() *string) {
 	flags := cmd.Flags()
-	config.Flags(flags, "database_url", "database_url_file", "archive.url")
+	databaseFlags(flags, "archive.url")
 	usage.TimeFlag(flags, &f.from, "from", "first day (default 30 days before --to)")
 	usage.TimeFlag(flags, &f.to, "to", "last day (default today)")
 	f.output = output()

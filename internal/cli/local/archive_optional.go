@@ -6,7 +6,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/belfry-dev/belfry/internal/app"
-	"github.com/belfry-dev/belfry/internal/config"
 )
 
 func newArchiveOptional() *cobra.Command {
@@ -33,6 +32,6 @@ because the next start of a node with true requires the archive again.`,
 			return err
 		},
 	}
-	config.Flags(cmd.Flags(), "database_url", "database_url_file")
+	databaseFlags(cmd.Flags())
 	return cmd
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/belfry-dev/belfry/internal/archiver"
 	"github.com/belfry-dev/belfry/internal/cli/terminal"
 	"github.com/belfry-dev/belfry/internal/clock"
-	"github.com/belfry-dev/belfry/internal/config"
 	"github.com/belfry-dev/belfry/internal/problem"
 )
 
@@ -43,7 +42,7 @@ audit finds an occurrence that is not as it must be.`,
 			return p.to.Err()
 		},
 	}
-	config.Flags(cmd.Flags(), "database_url", "database_url_file", "archive.url")
+	databaseFlags(cmd.Flags(), "archive.url")
 	return cmd
 }
 

@@ -12,7 +12,6 @@ import (
 	"github.com/belfry-dev/belfry/internal/auditor"
 	"github.com/belfry-dev/belfry/internal/cli/terminal"
 	"github.com/belfry-dev/belfry/internal/cli/usage"
-	"github.com/belfry-dev/belfry/internal/config"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/problem"
 )
@@ -60,7 +59,7 @@ are computed by the planner's code and counted.`,
 		},
 	}
 	f := cmd.Flags()
-	config.Flags(f, "database_url", "database_url_file")
+	databaseFlags(f)
 	usage.TimeFlag(f, &from, "from", "after this due time (default 24 hours before --to)")
 	usage.TimeFlag(f, &to, "to", "up to this due time (default now)")
 	f.StringVar(&p.Job, "job", "", "only this job, by id or name")

@@ -7,7 +7,6 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/app"
 	"github.com/belfry-dev/belfry/internal/cli/usage"
-	"github.com/belfry-dev/belfry/internal/config"
 )
 
 func newBackup() *cobra.Command {
@@ -33,7 +32,7 @@ succeeded, so that nodes and doctor know how old the last one is.`,
 			return err
 		},
 	}
-	config.Flags(done.Flags(), "database_url", "database_url_file")
+	databaseFlags(done.Flags())
 	usage.Group(cmd, done)
 	return cmd
 }

@@ -13,7 +13,6 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/bench"
 	"github.com/belfry-dev/belfry/internal/cli/usage"
-	"github.com/belfry-dev/belfry/internal/config"
 )
 
 // nodeSettings are the settings of nodes that affect what is measured.
@@ -98,7 +97,7 @@ complete batches of about 1,000. The ratio is what the engine makes of it.`,
 
 func (f *benchFlags) add(cmd *cobra.Command, jobs int) {
 	fl := cmd.Flags()
-	config.Flags(fl, append([]string{"database_url", "database_url_file"}, nodeSettings...)...)
+	databaseFlags(fl, nodeSettings...)
 	fl.IntVar(&f.Jobs, "jobs", jobs, "registered jobs")
 	fl.IntVar(&f.Nodes, "nodes", 1, "nodes, each a process")
 	fl.BoolVar(&f.Keep, "keep", false, "keep the scratch database and print its name")

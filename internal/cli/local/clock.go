@@ -10,7 +10,6 @@ import (
 	"github.com/belfry-dev/belfry/internal/cli/terminal"
 	"github.com/belfry-dev/belfry/internal/cli/usage"
 	"github.com/belfry-dev/belfry/internal/clock"
-	"github.com/belfry-dev/belfry/internal/config"
 )
 
 func newClock() *cobra.Command {
@@ -25,7 +24,7 @@ Both commands need a database URL: that of the nodes is enough.`,
 	}
 	usage.Group(cmd, newClockShow(), newClockConfirm())
 	for _, c := range cmd.Commands() {
-		config.Flags(c.Flags(), "database_url", "database_url_file")
+		databaseFlags(c.Flags())
 	}
 	return cmd
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/belfry-dev/belfry/internal/app"
 	"github.com/belfry-dev/belfry/internal/cli/terminal"
 	"github.com/belfry-dev/belfry/internal/cli/usage"
-	"github.com/belfry-dev/belfry/internal/config"
 	"github.com/belfry-dev/belfry/internal/doctor"
 	"github.com/belfry-dev/belfry/internal/problem"
 )
@@ -36,7 +35,7 @@ that runs a node, as the same user.
 Exit code: 0 if there is no failure, 1 for warnings with --strict, 2 for failures
 and if doctor itself fails.`,
 		Example: `  belfry doctor --config belfry.yaml
-  belfry doctor --pre --database-url postgres://belfry@db.example.com/belfry
+  belfry doctor --pre --database-url postgres://belfry@127.0.0.1/belfry
   belfry doctor --strict -o json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := usage.CheckOutput(*output); err != nil {
@@ -58,7 +57,7 @@ and if doctor itself fails.`,
 			return judge(results, strict, *output)
 		},
 	}
-	config.Flags(cmd.Flags(), "database_url", "database_url_file", "listen", "api.url")
+	databaseFlags(cmd.Flags(), "listen", "api.url")
 	cmd.Flags().BoolVar(&pre, "pre", false, "check only what matters before the installation")
 	cmd.Flags().BoolVar(&strict, "strict", false, "end with code 1 if there are warnings")
 	cmd.Flags().DurationVar(&open, "max-transaction", 10*time.Minute,

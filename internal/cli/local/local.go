@@ -7,7 +7,9 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"github.com/belfry-dev/belfry/internal/app"
 	"github.com/belfry-dev/belfry/internal/config"
 )
 
@@ -22,7 +24,7 @@ func Commands() []*cobra.Command {
 // version returns the version of this program, which main sets on the root command.
 func version(cmd *cobra.Command) string { return cmd.Root().Version }
 
-// loadConfig reads the settings of a command that needs the database.
+// loadConfig reads the settings of a command that needs the database, and refuses a link to it that others could read.
 func loadConfig(cmd *cobra.Command) (*config.Values, error) {
 	v, err := config.Load(cmd.Flags(), os.Environ())
 	if err != nil {
@@ -31,7 +33,15 @@ func loadConfig(cmd *cobra.Command) (*config.Values, error) {
 	if v.DatabaseURL == "" {
 		return nil, config.ErrNoDatabase
 	}
-	return v, nil
+	if !v.InsecureDatabase {
+		err = app.CheckLink(v.DatabaseURL)
+	}
+	return v, err
+}
+
+// databaseFlags adds the flags of a command that needs the database, and those of other settings.
+func databaseFlags(flags *pflag.FlagSet, others ...string) {
+	config.Flags(flags, append([]string{"database_url", "database_url_file", "insecure_database"}, others...)...)
 }
 
 // warn prints warnings to the error output, so that programs can read the other one.

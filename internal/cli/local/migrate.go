@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/belfry-dev/belfry/internal/app"
-	"github.com/belfry-dev/belfry/internal/config"
 	"github.com/belfry-dev/belfry/internal/problem"
 )
 
@@ -23,7 +22,7 @@ namespace default and print it: it cannot be shown again.
 Nodes of the previous version keep working, so you can roll back. A contract
 migration, which removes what they use, is applied with --contract only. It fails
 while a live node does not know it.`,
-		Example: `  BELFRY_DATABASE_URL=postgres://belfry@db.example.com/belfry belfry migrate
+		Example: `  BELFRY_DATABASE_URL=postgres://belfry@127.0.0.1/belfry belfry migrate
   belfry migrate --config owner.yaml --server-role belfry_nodes
   belfry migrate --contract`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -55,7 +54,7 @@ while a live node does not know it.`,
 			return printKey(cmd, firstKey, secret)
 		},
 	}
-	config.Flags(cmd.Flags(), "database_url", "database_url_file")
+	databaseFlags(cmd.Flags())
 	cmd.Flags().StringVar(&role, serverRole, "belfry_server", "role of the database that nodes log in as")
 	cmd.Flags().BoolVar(&contract, "contract", false,
 		"apply the migrations that remove what older nodes use; rolling back is not possible after that")

@@ -10,7 +10,6 @@ import (
 	"github.com/belfry-dev/belfry/internal/app"
 	"github.com/belfry-dev/belfry/internal/cli/terminal"
 	"github.com/belfry-dev/belfry/internal/cli/usage"
-	"github.com/belfry-dev/belfry/internal/config"
 )
 
 func newNamespace() *cobra.Command {
@@ -23,7 +22,7 @@ no key reaches beyond its own namespace.`,
 	}
 	usage.Group(cmd, newNamespaceCreate(), newNamespaceList(), newNamespaceKey())
 	for _, c := range cmd.Commands() {
-		config.Flags(c.Flags(), "database_url", "database_url_file")
+		databaseFlags(c.Flags())
 	}
 	return cmd
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/belfry-dev/belfry/internal/app"
 	"github.com/belfry-dev/belfry/internal/cli/terminal"
 	"github.com/belfry-dev/belfry/internal/cli/usage"
-	"github.com/belfry-dev/belfry/internal/config"
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
@@ -28,7 +27,7 @@ is enough.`,
 	}
 	usage.Group(cmd, newRestoreStatus(), newRestoreAccept())
 	for _, c := range cmd.Commands() {
-		config.Flags(c.Flags(), "database_url", "database_url_file")
+		databaseFlags(c.Flags())
 	}
 	return cmd
 }

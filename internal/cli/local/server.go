@@ -25,7 +25,7 @@ one database. SIGTERM hands the node's work over and lets what is under way end.
 
 A setting is taken from its flag, else from the environment, else from the file
 that --config names, else it has its default; belfry config show prints which.`,
-		Example: `  BELFRY_DATABASE_URL=postgres://belfry_server@db.example.com/belfry belfry server
+		Example: `  BELFRY_DATABASE_URL=postgres://belfry_server@127.0.0.1/belfry belfry server
   belfry server --config belfry.yaml`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			v, err := loadConfig(cmd)

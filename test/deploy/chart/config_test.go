@@ -88,7 +88,7 @@ func writeFiles(t *testing.T, dir string, deployment object, settings string) ma
 // own are the settings that the chart sets itself, or that come from secrets.
 var own = regexp.MustCompile(`^(database_url|secrets\.keyset|oidc\.client_secret|` +
 	`tracing\.headers|archive\.(access|secret)_key)(_file)?$|` +
-	`^(listen|metrics_listen|tls_cert|tls_key|insecure_listen|name|drain|wait_for_schema|archive\.directory)$|` +
+	`^(listen|metrics_listen|tls_cert|tls_key|insecure_listen|insecure_database|name|drain|wait_for_schema|archive\.directory)$|` +
 	`^command\.`) // a sandbox needs what the level restricted forbids
 
 var (

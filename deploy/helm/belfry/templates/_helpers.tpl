@@ -142,6 +142,12 @@ priorityClassName: {{ . }}
 - name: {{ .variable }}
   value: /etc/belfry/{{ .volume }}/{{ .file }}
 {{- end }}
+{{- if eq .volume "database-ca" }}
+- name: PGSSLMODE
+  value: verify-full
+- name: PGSSLROOTCERT
+  value: /etc/belfry/{{ .volume }}/{{ .file }}
+{{- end }}
 {{- end }}
 {{- end -}}
 
@@ -164,5 +170,6 @@ priorityClassName: {{ . }}
 {{- else -}}
 {{- fail "set secrets.tls.name, or insecureListen: true if an ingress or a mesh in front of Belfry encrypts" -}}
 {{- end -}}
+{{- if .Values.insecureDatabase }}{{ $_ := set $own "insecure_database" true }}{{ end -}}
 {{- mustMergeOverwrite (deepCopy .Values.config) $own | toYaml -}}
 {{- end -}}
