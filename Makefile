@@ -331,6 +331,10 @@ measure-archive: ROWS = 20000000
 measure-archive: $(TOOLS)/duckdb/installed ## export, verify with DuckDB and drop a day of ROWS=20000000 runs: rows/s, bytes/row
 	$(DISK) ROWS=$(ROWS) BELFRY_TEST_DUCKDB=$(TOOLS)/duckdb/bin/python $(call logged,./internal/archiver,^TestManyRows$$,60m)
 
+measure-export: ROWS = 1000000
+measure-export: ## lateness of 200 runs/s while a day of ROWS=1000000 runs is exported, and alone, in turns: at most 1.1 times
+	$(DISK) ROWS=$(ROWS) $(call logged,./test/cluster,^TestMeasureExport$$,60m)
+
 archive-kill: KILLS = 200
 archive-kill: ## kill -9 a process that exports a day, KILLS=200 times at each of its nine steps
 	$(call using,postgres-ram) KILLS=$(KILLS) $(call logged,./internal/archiver,^TestKill$$,120m)
