@@ -193,10 +193,8 @@ why: ## print each story of belfry why, from a real node (UPDATE=1: write what t
 test-services: ## start every service and pass a message through each
 	dev/services up all && dev/services status
 
-fuzz: ## fuzz each parser for FUZZTIME (default 5m)
-	for f in FuzzCron FuzzRRule FuzzJSON; do \
-	go test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) ./internal/schedule || exit 1; done
-	go test -run '^$$' -fuzz '^FuzzFile$$' -fuzztime $(FUZZTIME) ./internal/config
+fuzz: ## run every fuzz test for FUZZTIME (default 5m)
+	dev/fuzz $(FUZZTIME)
 
 ##@ Clusters under faults, in their long form
 
