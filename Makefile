@@ -193,6 +193,10 @@ why: ## print each story of belfry why, from a real node (UPDATE=1: write what t
 test-services: ## start every service and pass a message through each
 	dev/services up all && dev/services status
 
+vulncheck: ## ask govulncheck for known vulnerabilities that the code reaches (needs the public database of Go)
+	go run golang.org/x/vuln/cmd/govulncheck@v1.8.0 ./...
+	cd sdk/go && GOWORK=off go run golang.org/x/vuln/cmd/govulncheck@v1.8.0 ./...
+
 fuzz: ## run every fuzz test for FUZZTIME (default 5m)
 	dev/fuzz $(FUZZTIME)
 

@@ -68,3 +68,26 @@ func TestEveryWordIsExplained(t *testing.T) {
 		}
 	}
 }
+
+// TestEveryDependencyIsExplained: the page of dependencies has a row for each module that go.mod requires directly, and
+// for no other.
+func TestEveryDependencyIsExplained(t *testing.T) {
+	t.Parallel()
+	page, _, _ := strings.Cut(readPage(t, "docs/reference/dependencies.md"), "## Modules that are not maintained")
+	var listed, required []string
+	for line := range strings.Lines(page) {
+		if module, ok := strings.CutPrefix(line, "| `"); ok {
+			module, _, _ = strings.Cut(module, "`")
+			listed = append(listed, module)
+		}
+	}
+	for line := range strings.Lines(readPage(t, "go.mod")) {
+		module, found := strings.CutPrefix(line, "\t")
+		if name, version, ok := strings.Cut(module, " "); found && ok && strings.HasPrefix(version, "v") &&
+			!strings.Contains(version, "// indirect") {
+			required = append(required, name)
+		}
+	}
+	require.Greater(t, len(required), 30)
+	require.ElementsMatch(t, required, listed)
+}
