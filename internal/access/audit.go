@@ -2,8 +2,11 @@ package access
 
 import (
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/binary"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -47,13 +50,38 @@ type AuditMark struct {
 	Hash [32]byte `json:"hash"`
 }
 
-// AuditBroken says that the hash of an entry does not match.
+// String is the mark as logs, the API and the command line have it: the sequence number and the hash, 12:3q2+7w….
+func (m AuditMark) String() string {
+	return strconv.FormatInt(m.Seq, 10) + ":" + base64.StdEncoding.EncodeToString(m.Hash[:])
+}
+
+// ParseAuditMark parses what String returns.
+func ParseAuditMark(text string) (m AuditMark, ok bool) {
+	seq, hash, _ := strings.Cut(text, ":")
+	n, err := strconv.ParseInt(seq, 10, 64)
+	sum, wrong := base64.StdEncoding.DecodeString(hash)
+	if err != nil || wrong != nil || n < 1 || len(sum) != len(m.Hash) {
+		return AuditMark{}, false
+	}
+	return AuditMark{Seq: n, Hash: [32]byte(sum)}, true
+}
+
+// AuditHead is the last entry of the audit log of a namespace.
+type AuditHead struct {
+	Namespace string
+	AuditMark
+}
+
+// AuditBroken says that the hash of an entry does not match, or that an entry which was there is gone.
 type AuditBroken struct { //nolint:errname // the log is broken, not the check
 	Seq int64
-	At  time.Time
+	At  time.Time // zero: there is no such entry
 }
 
 func (b *AuditBroken) Error() string {
+	if b.At.IsZero() {
+		return fmt.Sprintf("entry %d is not there: entries were removed from the end", b.Seq)
+	}
 	return fmt.Sprintf("entry %d of %s is not what was written there: it, or one before it, was changed or removed",
 		b.Seq, b.At.Format(time.RFC3339))
 }

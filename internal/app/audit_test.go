@@ -1,7 +1,9 @@
 package app
 
 import (
+	"log/slog"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/google/uuid"
@@ -9,6 +11,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/pgtest"
+	"github.com/belfry-dev/belfry/internal/postgres"
 )
 
 // fresh is the object that an operation is tried on, where a new job, a new key
@@ -143,5 +146,65 @@ func TestChangedAuditIsFound(t *testing.T) {
 		require.NoError(t, err, sql)
 		_, _, err = store.VerifyAudit(ctx, access.DefaultNamespace, access.AuditMark{}, 1_000_000)
 		require.ErrorContains(t, err, "is not what was written there", sql)
+	}
+}
+
+// TestAMarkOfTheAuditLog: entries that were cut off at the end, and a chain that was written again, show to whoever has a
+// mark from before.
+func TestAMarkOfTheAuditLog(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	pool := pgtest.New(t)
+	server := pgtest.AsServer(t, pool)
+	store := pgtest.NewStore(server)
+	create := func(name string) {
+		_, _, err := store.CreateKey(ctx,
+			access.KeyParams{Namespace: access.DefaultNamespace, Name: name, Role: access.Viewer, Actor: "test"})
+		require.NoError(t, err)
+	}
+	for range 3 {
+		create("before")
+	}
+	logged := &strings.Builder{}
+	db := postgres.New(server, postgres.Options{})
+	n := &node{
+		db: db, metrics: newMetrics(testConfig("")), log: slog.New(slog.NewTextHandler(logged, nil)),
+	}
+	for range 2 {
+		_, err := n.auditHeadOnce(ctx)
+		require.NoError(t, err)
+	}
+	found := regexp.MustCompile(`(?m)msg="audit log" namespace=default mark="?([^"\n]+)"?$`).FindAllStringSubmatch(logged.String(), -1)
+	require.Len(t, found, 1, "it is logged again only if it has changed: %s", logged)
+	mark, ok := access.ParseAuditMark(found[0][1])
+	require.True(t, ok)
+	require.EqualValues(t, 3, mark.Seq)
+	verify := func(from access.AuditMark) (int64, error) {
+		good, _, err := store.VerifyAudit(ctx, access.DefaultNamespace, from, 1000)
+		return good.Seq, err
+	}
+
+	create("after")
+	seq, err := verify(mark)
+	require.NoError(t, err)
+	require.EqualValues(t, 4, seq)
+
+	_, err = pool.Exec(ctx, `DELETE FROM audit_log WHERE seq >= 3`)
+	require.NoError(t, err)
+	_, err = verify(access.AuditMark{})
+	require.NoError(t, err, "what is left is a chain")
+	_, err = verify(mark)
+	require.ErrorContains(t, err, "entry 3 is not there")
+	create("again")
+	create("again")
+	_, err = verify(access.AuditMark{})
+	require.NoError(t, err, "a chain again")
+	_, err = verify(mark)
+	require.ErrorContains(t, err, "entry 3 of")
+
+	hash := mark.String()[len("3:"):]
+	for _, text := range []string{"", "3", "3:", ":" + hash, "0:" + hash, "-1:" + hash, "3:AAAA", "3:" + hash + "="} {
+		_, ok := access.ParseAuditMark(text)
+		require.False(t, ok, text)
 	}
 }

@@ -13,6 +13,7 @@ func (n *node) background() loop.Group {
 		{Name: "sample", Title: "queue sampling", Once: n.sampleOnce},
 		{Name: "stats", Title: "statistics", Once: n.statsOnce},
 		{Name: "operations", Title: "operation worker", Once: operations.once},
+		{Name: "audit_head", Title: "read of audit logs", Once: n.auditHeadOnce},
 		{Name: "reseal", Title: "secret reseal", Once: n.resealOnce},
 	}
 	if n.config.commands != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/postgres"
 )
@@ -47,6 +48,7 @@ func TestEachMetricIsExplained(t *testing.T) {
 	require.NoError(t, err)
 	b.metrics.certificate.of.Store(certificate)
 	b.metrics.archive.last.Store(&archiveSample{})
+	b.metrics.auditHeads.last.Store(&[]access.AuditHead{{Namespace: "n"}})
 	families, err := b.metrics.registry.Gather()
 	require.NoError(t, err)
 	types := map[string]string{}

@@ -39,6 +39,7 @@ type metrics struct {
 	depth       depth
 	certificate certificateLeft
 	archive     archiveDays
+	auditHeads  auditHeads
 	tally       *tally.Tally             // for the statistics of minutes
 	bound       *clock.Bound             // that the tally follows
 	broken      atomic.Int64             // broken cursors, as of the last sample
@@ -106,7 +107,7 @@ func newMetrics(c Config) *metrics {
 	}
 	m.registry.MustRegister(m.queues.collectors()...)
 	m.registry.MustRegister(outcomes, m.skipped, m.failed, m.requests, m.failover, m.findings,
-		m.answered, &m.depth, &m.certificate, &m.archive, info,
+		m.answered, &m.depth, &m.certificate, &m.archive, &m.auditHeads, info,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }

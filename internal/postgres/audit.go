@@ -86,20 +86,31 @@ func scanAudit(row pgx.CollectableRow) (e access.AuditEntry, err error) {
 	return e, err
 }
 
-// VerifyAudit checks up to limit entries of a namespace's chain, after a mark. It returns how far they are intact, and
-// an error that names the first broken entry. The mark includes a hash, so that a later change of entries that were
-// already verified is noticed too.
+// VerifyAudit checks up to limit entries of a namespace's chain, after a mark. The entry of the mark must still be there
+// with its hash, so that a later change or removal of entries that were already verified is noticed too. It returns how
+// far the chain is intact, and an error that names the first broken entry.
 func (a *API) VerifyAudit(
 	ctx context.Context, namespace uuid.UUID, from access.AuditMark, limit int,
 ) (good access.AuditMark, more bool, err error) {
 	good = from
-	read := 0
-	err = a.db.Query(ctx, pool.In(namespace), func(rows pgx.Rows) error {
-		defer rows.Close()
-		for rows.Next() {
-			e, err := scanAudit(rows)
+	read, rows := 0, limit
+	if from.Seq > 0 {
+		rows++ // the entry of the mark
+	}
+	err = a.db.Query(ctx, pool.In(namespace), func(entries pgx.Rows) error {
+		defer entries.Close()
+		marked := from.Seq == 0
+		for entries.Next() {
+			e, err := scanAudit(entries)
 			if err != nil {
 				return err
+			}
+			if !marked {
+				if e.Seq != from.Seq || e.Hash != from.Hash {
+					return &access.AuditBroken{Seq: from.Seq, At: e.At}
+				}
+				marked = true
+				continue
 			}
 			if e.Seq != good.Seq+1 || e.Hash != e.Chain(namespace, good.Hash) {
 				return &access.AuditBroken{Seq: good.Seq + 1, At: e.At}
@@ -107,8 +118,14 @@ func (a *API) VerifyAudit(
 			good = access.AuditMark{Seq: e.Seq, Hash: e.Hash}
 			read++
 		}
-		return rows.Err()
-	}, selectAudit+`AND seq > $2 ORDER BY seq LIMIT $3`, namespace, from.Seq, limit)
+		if err := entries.Err(); err != nil {
+			return err
+		}
+		if !marked {
+			return &access.AuditBroken{Seq: from.Seq}
+		}
+		return nil
+	}, selectAudit+`AND seq >= $2 ORDER BY seq LIMIT $3`, namespace, from.Seq, rows)
 	if err != nil {
 		return good, false, fmt.Errorf("verify the audit log: %w", err)
 	}

@@ -29,7 +29,7 @@ func (s *Server) registerAudit() {
 	rest.Register(s.api, rest.Operation{
 		ID: "verify-audit", Route: "GET /audit:verify", Summary: "Check that nothing was changed in the audit log",
 		Description: "Each entry's hash covers the one before it, so an entry that was changed or taken out shows. " +
-			"Entries cut off at the end do not: keep the last hash elsewhere. " +
+			"Entries cut off at the end do not: keep a mark elsewhere, as the log of a node does, and send it as from. " +
 			"One request checks up to 10,000 entries: go on with next_page_token as long as there is one.",
 		Role: access.Admin,
 	}, s.verifyAudit)
@@ -87,6 +87,7 @@ const maxVerified = 10_000
 
 type verifyAuditInput struct {
 	PageToken string `query:"page_token" maxLength:"1000" doc:"next_page_token of the last response. Default: the start."`
+	From      string `query:"from" maxLength:"100" doc:"A mark: this entry must still be there, and later ones are checked."`
 }
 
 // AuditVerification is the result of checking the audit log.
@@ -106,6 +107,12 @@ type verifyAuditOutput struct {
 func (s *Server) verifyAudit(ctx context.Context, in *verifyAuditInput) (*verifyAuditOutput, error) {
 	out := &verifyAuditOutput{}
 	var from access.AuditMark
+	if in.From != "" {
+		var ok bool
+		if from, ok = access.ParseAuditMark(in.From); !ok {
+			return nil, badMark()
+		}
+	}
 	if err := rest.ParseToken(ctx, in.PageToken, &from); err != nil {
 		return nil, err
 	}
@@ -125,4 +132,11 @@ func (s *Server) verifyAudit(ctx context.Context, in *verifyAuditInput) (*verify
 		out.Body.NextPageToken = rest.Token(ctx, good)
 	}
 	return out, nil
+}
+
+func badMark() *rest.Problem {
+	const fix = "send a mark as a node logs it: the number of an entry, a colon and its hash"
+	p := rest.NewProblem("bad_request", "from is not a mark of the audit log; "+fix)
+	p.Problems = []rest.FieldProblem{{Field: "from", Problem: "it is not a mark of the audit log", Fix: fix}}
+	return p
 }

@@ -4543,6 +4543,9 @@ type ListAuditParams struct {
 type VerifyAuditParams struct {
 	// PageToken next_page_token of the last response. Default: the start.
 	PageToken *string `form:"page_token,omitempty" json:"page_token,omitempty"`
+
+	// From A mark: this entry must still be there, and later ones are checked.
+	From *string `form:"from,omitempty" json:"from,omitempty"`
 }
 
 // ListDeadLettersParams defines parameters for ListDeadLetters.
@@ -5315,7 +5318,7 @@ type ClientInterface interface {
 
 	// VerifyAudit Check that nothing was changed in the audit log
 	//
-	// Each entry's hash covers the one before it, so an entry that was changed or taken out shows. Entries cut off at the end do not: keep the last hash elsewhere. One request checks up to 10,000 entries: go on with next_page_token as long as there is one.
+	// Each entry's hash covers the one before it, so an entry that was changed or taken out shows. Entries cut off at the end do not: keep a mark elsewhere, as the log of a node does, and send it as from. One request checks up to 10,000 entries: go on with next_page_token as long as there is one.
 	//
 	// Corresponds with GET /api/v1/audit:verify (the `VerifyAudit` operationId).
 	VerifyAudit(ctx context.Context, params *VerifyAuditParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -6266,7 +6269,7 @@ func (c *RawClient) ListAudit(ctx context.Context, params *ListAuditParams, reqE
 
 // VerifyAudit Check that nothing was changed in the audit log
 //
-// Each entry's hash covers the one before it, so an entry that was changed or taken out shows. Entries cut off at the end do not: keep the last hash elsewhere. One request checks up to 10,000 entries: go on with next_page_token as long as there is one.
+// Each entry's hash covers the one before it, so an entry that was changed or taken out shows. Entries cut off at the end do not: keep a mark elsewhere, as the log of a node does, and send it as from. One request checks up to 10,000 entries: go on with next_page_token as long as there is one.
 //
 // Corresponds with GET /api/v1/audit:verify (the `VerifyAudit` operationId).
 func (c *RawClient) VerifyAudit(ctx context.Context, params *VerifyAuditParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -8504,6 +8507,18 @@ func NewVerifyAuditRequest(server string, params *VerifyAuditParams) (*http.Requ
 		if params.PageToken != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "page_token", *params.PageToken, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.From != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "from", *params.From, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -13376,7 +13391,7 @@ type ClientWithResponsesInterface interface {
 
 	// VerifyAuditWithResponse Check that nothing was changed in the audit log
 	//
-	// Each entry's hash covers the one before it, so an entry that was changed or taken out shows. Entries cut off at the end do not: keep the last hash elsewhere. One request checks up to 10,000 entries: go on with next_page_token as long as there is one.
+	// Each entry's hash covers the one before it, so an entry that was changed or taken out shows. Entries cut off at the end do not: keep a mark elsewhere, as the log of a node does, and send it as from. One request checks up to 10,000 entries: go on with next_page_token as long as there is one.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -18619,7 +18634,7 @@ func (c *ClientWithResponses) ListAuditWithResponse(ctx context.Context, params 
 
 // VerifyAuditWithResponse Check that nothing was changed in the audit log
 //
-// Each entry's hash covers the one before it, so an entry that was changed or taken out shows. Entries cut off at the end do not: keep the last hash elsewhere. One request checks up to 10,000 entries: go on with next_page_token as long as there is one.
+// Each entry's hash covers the one before it, so an entry that was changed or taken out shows. Entries cut off at the end do not: keep a mark elsewhere, as the log of a node does, and send it as from. One request checks up to 10,000 entries: go on with next_page_token as long as there is one.
 //
 // Returns a wrapper object for the known response body format(s).
 //

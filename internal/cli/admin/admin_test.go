@@ -1,6 +1,7 @@
 package admin_test
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 
@@ -46,11 +47,16 @@ func TestAuditLog(t *testing.T) {
 	require.Contains(t, out, "note=moved")
 	require.Regexp(t, `\d+ +\S+ \S+ +test +job\.pause`, out)
 	require.Less(t, strings.Index(out, "job.pause"), strings.Index(out, "job.create"), "newest first")
-	require.Regexp(t, `^verified: no entry was changed, of \d+\nhash of the last one: \S{44}\n$`, a.Good("audit", "verify"))
+	require.Regexp(t, `^verified: no entry was changed, of \d+\nmark of the last one: \d+:\S{44}\n$`, a.Good("audit", "verify"))
+
+	mark := regexp.MustCompile(`\d+:\S{44}`).FindString(a.Good("audit", "verify"))
+	require.Contains(t, a.Good("audit", "verify", "--from", mark), "verified")
+	s := a.Belfry("", "audit", "verify", "--from", "7:x")
+	require.ErrorContains(t, s.Failure, "from: it is not a mark of the audit log")
 
 	_, err := pool.Exec(t.Context(), "UPDATE audit_log SET actor = 'x' WHERE action = 'job.create'")
 	require.NoError(t, err)
-	s := a.Belfry("", "audit", "verify")
+	s = a.Belfry("", "audit", "verify")
 	require.ErrorIs(t, s.Failure, admin.ErrAuditBroken)
 	require.Equal(t, 1, cli.ExitCode(s.Failure))
 }

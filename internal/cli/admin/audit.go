@@ -125,16 +125,19 @@ type verifyView struct {
 }
 
 func newAuditVerify() *cobra.Command {
-	return remote.Flags(&cobra.Command{
+	from := ""
+	cmd := remote.Flags(&cobra.Command{
 		Use: "verify", Short: "Check that no entry of the audit log was changed or removed", Args: usage.Args(0, 0),
 		Long: `Check the audit log of your namespace: the hash of each entry covers the entry before
-it, so a changed or removed entry is found. Entries removed at the end are not: keep
-the last hash elsewhere. The exit code is 1 if the log was changed. It needs the
-role admin.`,
+it, so a changed or removed entry is found. Entries removed at the end are found only
+with a mark that was kept elsewhere: nodes log one each hour, and this command prints
+one. With --from the entry of the mark must still be there, and later ones are checked.
+The exit code is 1 if the log was changed. It needs the role admin.`,
 		Example: `  belfry audit verify
+  belfry audit verify --from 12:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=
   belfry audit verify -o json`,
 		RunE: remote.Run(func(ctx context.Context, r *remote.Server, _ []string) error {
-			v, err := verifyAudit(ctx, r)
+			v, err := verifyAudit(ctx, r, from)
 			if err != nil {
 				return err
 			}
@@ -146,7 +149,7 @@ role admin.`,
 				if v.OK {
 					r.Line("%s: no entry was changed, of %d", terminal.Green.Render("verified"), v.Entries)
 					if v.Hash != "" {
-						r.Line("hash of the last one: %s", v.Hash)
+						r.Line("mark of the last one: %d:%s", v.Entries, v.Hash)
 					}
 				}
 				return nil
@@ -157,11 +160,17 @@ role admin.`,
 			return err
 		}),
 	})
+	cmd.Flags().StringVar(&from, "from", "", "mark of an entry that was kept elsewhere")
+	return cmd
 }
 
-// verifyAudit verifies the log page by page and returns the result for all of it.
-func verifyAudit(ctx context.Context, r *remote.Server) (v verifyView, err error) {
-	for query := (url.Values{}); ; query.Set("page_token", v.NextPageToken) {
+// verifyAudit verifies the log page by page, after a mark, and returns the result for all of it.
+func verifyAudit(ctx context.Context, r *remote.Server, from string) (v verifyView, err error) {
+	query := url.Values{}
+	if from != "" {
+		query.Set("from", from)
+	}
+	for ; ; query = (url.Values{"page_token": {v.NextPageToken}}) {
 		raw, err := r.Get(ctx, "/audit:verify", query)
 		if err != nil {
 			return v, err
