@@ -77,6 +77,9 @@ $(TOOLS)/duckdb/installed: dev/duckdb/requirements.txt
 	$(TOOLS)/duckdb/bin/pip install -q --disable-pip-version-check -r $<
 	touch $@
 
+hostile: ## run every attack of hostile servers on targets, each against a process of its own, and print a table (minutes)
+	HOSTILE=all $(call logged,./internal/target/targettest/hostile,^TestHostile$$,30m)
+
 # Variables of the call select the long form, and make passes them on: BROKER=RabbitMQ KILLS=40 SECONDS=300 JOBS=100.
 BROKER_TESTS = $(if $(BROKER),^TestBroker$$/^$(BROKER)$$,^(TestBroker|TestHotTopic)$$)
 BROKER_LIMIT = $(if $(findstring command,$(origin SECONDS)),120m,15m)

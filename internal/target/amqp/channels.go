@@ -39,9 +39,9 @@ type slotted struct {
 }
 
 func newChannels(conn *amqp091.Connection) *channels {
-	// ChannelMax is never 0: the client has negotiated it with the broker.
+	// ChannelMax is never 0: the client has negotiated it with the broker, at most maxChannels.
 	return &channels{
-		conn: conn, slots: min(maxChannels, int(conn.Config.ChannelMax)), byExchange: map[string]*slotted{},
+		conn: conn, slots: int(conn.Config.ChannelMax), byExchange: map[string]*slotted{},
 	}
 }
 

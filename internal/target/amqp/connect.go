@@ -21,7 +21,8 @@ const (
 // connection to a broker. It does not reconnect.
 type connection struct {
 	*channels
-	raw net.Conn
+	raw      net.Conn
+	throttle *broker.Throttle
 }
 
 // Connection implements broker.Settings.
@@ -71,28 +72,29 @@ func (o *connector) openOne(ctx context.Context, server string) (*connection, er
 		conn    *broker.Conn
 		dialErr error // more precise than the client's own error
 	)
+	throttle := broker.NewThrottle(o.dialer)
 	stop := func() bool { return true }
 	auth := &login{
 		amqp091.PlainAuth{Username: o.access.User, Password: o.access.Password},
 		amqp091.Table{"product": "belfry", "connection_name": "belfry"},
 	}
 	client, err := amqp091.DialConfig("amqp://"+server, amqp091.Config{
-		Vhost: o.vhost, Heartbeat: heartbeat, Locale: "en_US",
+		Vhost: o.vhost, Heartbeat: heartbeat, Locale: "en_US", FrameSize: frameSize, ChannelMax: maxChannels,
 		Properties: auth.properties, SASL: []amqp091.Authentication{auth},
 		Dial: func(string, string) (net.Conn, error) {
-			if conn, dialErr = o.access.Dial(ctx, o.dialer, server); dialErr != nil {
+			if conn, dialErr = o.access.Dial(ctx, throttle, server); dialErr != nil {
 				return nil, dialErr
 			}
 			// A deadline would not work: the client sets its own, for heartbeats, during the login.
 			stop = context.AfterFunc(ctx, func() { _ = conn.Close() })
-			return &limitedConn{conn}, nil
+			return newChecked(&limitedConn{conn}), nil
 		},
 	})
 	auth.Password = "" // the client keeps a reference
 	inTime := stop()
 	switch {
 	case err == nil && inTime:
-		return &connection{newChannels(client), conn}, nil
+		return &connection{newChannels(client), conn, throttle}, nil
 	case dialErr != nil:
 		return nil, dialErr
 	case refused(err):

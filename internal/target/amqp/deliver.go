@@ -18,8 +18,9 @@ type Target struct {
 
 // message is what is published, with its routing key.
 type message struct {
-	key string
-	msg amqp091.Publishing
+	key  string
+	msg  amqp091.Publishing
+	size int // bytes, about
 }
 
 // New creates the target with its own connections.
@@ -47,10 +48,12 @@ func (c *config) NewMessage(ctx context.Context, o *broker.Options, a *job.Attem
 	if a.Payload != "" {
 		msg.ContentType = "application/json"
 	}
+	size := len(msg.Body)
 	for _, h := range m.Headers {
 		msg.Headers[h.Name] = h.Value
+		size += len(h.Name) + len(h.Value)
 	}
-	return &message{key, msg}, nil
+	return &message{key, msg, size}, nil
 }
 
 // nameOf returns the run and attempt of a message, which identify a returned message: there is one live
@@ -74,6 +77,7 @@ func (c *config) publish(ctx context.Context, conn *connection, m *message) job.
 		return broker.Unconnected(ctx, c.Where(), err)
 	}
 	defer release()
+	conn.throttle.Delivery(m.size)
 	p := &published{
 		exchange: c.exchange, key: m.key, msg: m.msg, name: nameOf(m.msg.Headers), done: make(chan result, 1),
 	}

@@ -36,4 +36,9 @@
 //
 // If the broker sends nothing for three heartbeats, or does not read for writeLimit, the connection is
 // closed and those goroutines end.
+//
+// # Hostile brokers
+//
+// The client trusts the broker, so checked stands between it and the socket (decision 60): frames, replies,
+// confirmations and returned messages that no honest broker sends close the connection.
 package amqp

@@ -57,19 +57,30 @@ func (c *Config) Where() string { return strings.Join(c.Servers, ",") }
 // Dial connects to one address, with TLS if the config has it.
 func (a *Access) Dial(ctx context.Context, d Dialer, address string) (*Conn, error) {
 	conn, err := DialPlain(ctx, d, address)
+	if err != nil || a.TLS == nil {
+		return conn, err
+	}
+	return Secure(ctx, conn, a.TLS, address)
+}
+
+// DialPlain connects to one address without TLS.
+func DialPlain(ctx context.Context, d Dialer, address string) (*Conn, error) {
+	conn, err := d.DialContext(ctx, "tcp", address)
 	if err != nil {
 		return nil, err
 	}
-	if a.TLS == nil {
-		return &Conn{Conn: conn, plain: true}, nil
-	}
-	config := a.TLS.Clone()
+	return &Conn{Conn: readFirst{conn}, plain: true}, nil
+}
+
+// Secure begins TLS on a connection. If that fails, the connection is closed.
+func Secure(ctx context.Context, plain *Conn, config *tls.Config, address string) (*Conn, error) {
+	config = config.Clone()
 	if config.ServerName == "" {
 		config.ServerName, _, _ = net.SplitHostPort(address)
 	}
-	secured := tls.Client(conn, config)
+	secured := tls.Client(plain.Conn, config)
 	if err := secured.HandshakeContext(ctx); err != nil {
-		_ = conn.Close() // the error of the handshake is the one that matters
+		_ = plain.Close() // the error of the handshake is the one that matters
 		if closedByPeer(err) {
 			err = &handshakeError{err}
 		}

@@ -18,6 +18,11 @@
 // A connection that breaks fails all deliveries that wait on it immediately. Their outcome is unknown, so
 // they may be retried, unless the job says at_most_once. The next delivery opens another connection.
 //
+// # Hostile servers
+//
+// An editor of any namespace chooses the servers, so they are not trusted (decision 60). A [Throttle] limits
+// how fast the connections of a client are read. What a server may send is up to each kind.
+//
 // # TLS and logins
 //
 // If the job's settings are wrong, the failure is permanent and the message names the setting. If the

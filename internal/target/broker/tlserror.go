@@ -1,7 +1,6 @@
 package broker
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -138,15 +137,6 @@ func (c readFirst) Write(b []byte) (int, error) {
 		return len(b), nil
 	}
 	return n, err
-}
-
-// DialPlain connects to one address without TLS, for clients that do TLS themselves.
-func DialPlain(ctx context.Context, d Dialer, address string) (net.Conn, error) {
-	conn, err := d.DialContext(ctx, "tcp", address)
-	if err != nil {
-		return nil, err
-	}
-	return readFirst{conn}, nil
 }
 
 // closedByPeer reports whether the other side closed the connection.

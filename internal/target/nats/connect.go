@@ -2,54 +2,29 @@ package nats
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"net"
+	mathrand "math/rand/v2"
 	"slices"
-	"sync"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nkeys"
 
 	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/target/broker"
 )
 
-// confirmLimit is how long the client waits for a confirmation. If there is a subscriber but no stream, none
-// ever comes, and the client would keep the message forever.
-const confirmLimit = 2 * time.Minute
-
-// maxPending is the maximum number of messages that wait for their confirmation.
-const maxPending = 10_000
-
-// connection to a server. It does not reconnect.
-type connection struct {
-	conn   *nats.Conn
-	js     jetstream.JetStream
-	broken chan struct{} // closed when the connection breaks
-}
-
-// dialer connects for nats.go and keeps the error, which nats.go does not.
-type dialer struct {
-	ctx context.Context //nolint:containedctx // for one call of open: nats.go does not pass it on
-	to  broker.Dialer
-	mu  sync.Mutex
-	err error
-}
-
-// Dial implements nats.CustomDialer.
-func (d *dialer) Dial(_, address string) (net.Conn, error) {
-	conn, err := broker.DialPlain(d.ctx, d.to, address)
-	if err != nil {
-		d.mu.Lock()
-		d.err = err
-		d.mu.Unlock()
-	}
-	return conn, err
+// connector opens connections.
+type connector struct {
+	access             broker.Access
+	token, credentials string // may be empty
+	dialer             broker.Dialer
 }
 
 // Connection implements broker.Settings.
@@ -72,83 +47,169 @@ func (c *config) Connection(
 	if err != nil {
 		return "", nil, err
 	}
-	return access.Key, func(ctx context.Context) (*connection, error) {
-		return open(ctx, o.Dialer, access, login(&access, token, credentials))
-	}, nil
-}
-
-// login returns the options for TLS and authentication. token and credentials may be empty.
-func login(access *broker.Access, token, credentials string) (options []nats.Option) {
-	if access.TLS != nil {
-		options = append(options, nats.Secure(access.TLS))
-	}
-	if access.User != "" {
-		options = append(options, nats.UserInfo(access.User, access.Password))
-	}
-	if token != "" {
-		options = append(options, nats.Token(token))
-	}
-	if credentials != "" {
-		options = append(options, nats.UserCredentialBytes([]byte(credentials)))
-	}
-	return options
+	connect := &connector{access: access, token: token, credentials: credentials, dialer: o.Dialer}
+	return access.Key, connect.open, nil
 }
 
 // open connects to the servers in random order, like clients of NATS that spread over a cluster.
-func open(
-	ctx context.Context, d broker.Dialer, access broker.Access, login []nats.Option,
-) (conn *connection, err error) {
-	servers := slices.Clone(access.Servers)
-	//nolint:gosec // the order is not a secret
-	rand.Shuffle(len(servers), func(i, j int) { servers[i], servers[j] = servers[j], servers[i] })
-	access.Servers = servers
+func (o *connector) open(ctx context.Context) (conn *connection, err error) {
+	access := o.access
+	access.Servers = slices.Clone(access.Servers)
+	mathrand.Shuffle(len(access.Servers), func(i, j int) { //nolint:gosec // the order is not a secret
+		access.Servers[i], access.Servers[j] = access.Servers[j], access.Servers[i]
+	})
 	err = access.Try(ctx, func(ctx context.Context, server string) (err error) {
-		conn, err = openOne(ctx, d, server, login)
+		conn, err = o.openOne(ctx, server)
 		return err
 	})
 	return conn, err
 }
 
-func openOne(ctx context.Context, to broker.Dialer, server string, login []nats.Option) (*connection, error) {
-	d := &dialer{ctx: ctx, to: to}
-	n := &connection{broken: make(chan struct{})}
-	options := []nats.Option{
-		nats.Name("belfry"), nats.NoReconnect(), nats.IgnoreDiscoveredServers(),
-		nats.SetCustomDialer(d), nats.SkipHostLookup(), nats.Timeout(openTimeout(ctx)),
-		nats.ClosedHandler(func(*nats.Conn) { close(n.broken) }),
-		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}), // the default handler prints
+func (o *connector) openOne(ctx context.Context, server string) (*connection, error) {
+	throttle := broker.NewThrottle(o.dialer)
+	plain, err := broker.DialPlain(ctx, throttle, server)
+	if err != nil {
+		return nil, err
 	}
-	var err error
-	if n.conn, err = nats.Connect("nats://"+server, append(options, login...)...); err != nil {
-		return nil, d.reason(err)
+	conn, r, greeting, err := o.greet(ctx, plain, server)
+	if err != nil {
+		_ = plain.Close()
+		return nil, err
 	}
-	n.js, err = jetstream.New(n.conn,
-		jetstream.WithPublishAsyncMaxPending(maxPending), jetstream.WithPublishAsyncTimeout(confirmLimit))
-	return n, err
+	inbox := "_INBOX." + rand.Text() + "."
+	if err := o.login(conn, r, greeting, inbox); err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	c := &connection{
+		conn: conn, throttle: throttle, inbox: inbox, maxPayload: greeting.MaxPayload,
+		outbox: make(chan *outgoing), pong: make(chan struct{}, 1), broken: make(chan struct{}),
+		pending: map[uint64]chan received{},
+	}
+	c.run(r)
+	return c, nil
 }
 
-// reason returns why there is no connection, in place of the client's "no servers available".
-func (d *dialer) reason(err error) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+// greet reads the server's INFO and begins TLS if the settings or the server want it.
+func (o *connector) greet(
+	ctx context.Context, plain *broker.Conn, server string,
+) (conn *broker.Conn, r *lineReader, greeting *info, err error) {
+	if err := plain.SetDeadline(deadline(ctx)); err != nil {
+		return nil, nil, nil, err
+	}
+	r = newLineReader(plain)
+	verb, args, err := r.line()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if verb != "INFO" {
+		return nil, nil, nil, errProtocol
+	}
+	i, err := parseInfo(args)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	config := o.access.TLS
 	switch {
-	case errors.Is(err, nats.ErrNoServers) && d.err != nil:
-		return d.err
-	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired),
-		errors.Is(err, nats.ErrAuthRevoked), errors.Is(err, nats.ErrAccountAuthExpired):
-		err = &broker.FinalError{Err: errors.New("the server does not take these credentials; " +
-			"fix user and password, token or credentials")}
-	case errors.Is(err, nats.ErrSecureConnWanted):
-		err = &broker.FinalError{Err: errors.New("the server does not speak TLS, and tls is set; " +
+	case config != nil && !i.TLSRequired && !i.TLSAvailable:
+		return nil, nil, nil, &broker.FinalError{Err: errors.New("the server does not speak TLS, and tls is set; " +
 			"remove it, or give the port for TLS")}
+	case config == nil && !i.TLSRequired:
+		return plain, r, &i, nil
+	case r.Buffered() > 0: // sent in the clear, and would be read as if it had been encrypted
+		return nil, nil, nil, errProtocol
+	case config == nil:
+		config = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
-	return broker.PreferRetryable(d.err, err)
+	if conn, err = broker.Secure(ctx, plain, config, server); err != nil {
+		return nil, nil, nil, err
+	}
+	return conn, newLineReader(conn), &i, nil
 }
 
-// openTimeout returns the remaining time of ctx, for a client that takes no context.
-func openTimeout(ctx context.Context) time.Duration {
-	if until, ok := ctx.Deadline(); ok {
-		return max(until.Sub(clock.Now()), time.Millisecond)
+// login authenticates and subscribes to responses.
+func (o *connector) login(conn *broker.Conn, r *lineReader, greeting *info, inbox string) error {
+	if !greeting.Headers {
+		return broker.OwnError("it does not support headers; NATS 2.2 or later does")
 	}
-	return broker.FallbackTimeout
+	text, err := o.introduce(greeting)
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(conn, "CONNECT %s\r\nPING\r\n", text); err != nil {
+		return err
+	}
+	if err := awaitPong(r); err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(conn, "SUB %s* %s\r\n", inbox, subscription); err != nil {
+		return err
+	}
+	return conn.SetDeadline(time.Time{})
+}
+
+// introduce returns the JSON of CONNECT.
+func (o *connector) introduce(greeting *info) ([]byte, error) {
+	c := connect{
+		User: o.access.User, Password: o.access.Password, Token: o.token, TLS: o.access.TLS != nil,
+		Name: "belfry", Lang: "go", Version: "1", Protocol: 1, Echo: true, Headers: true, NoResponders: true,
+	}
+	if o.credentials != "" {
+		key, err := nkeys.ParseDecoratedUserNKey([]byte(o.credentials))
+		if err != nil {
+			return nil, errCredentials
+		}
+		defer key.Wipe()
+		signature, err := key.Sign([]byte(greeting.Nonce))
+		if err != nil {
+			return nil, errCredentials
+		}
+		c.Signature = base64.RawURLEncoding.EncodeToString(signature)
+		if c.JWT, err = nkeys.ParseDecoratedJWT([]byte(o.credentials)); err != nil {
+			return nil, errCredentials
+		}
+	}
+	return json.Marshal(c) //nolint:gosec // the server gets the credentials
+}
+
+var errCredentials = &broker.FinalError{Err: errors.New("the server does not take these credentials; " +
+	"fix user and password, token or credentials")}
+
+// awaitPong waits for the response to a login.
+func awaitPong(r *lineReader) error {
+	for range 10 {
+		verb, args, err := r.line()
+		switch {
+		case err != nil:
+			return err
+		case verb == "PONG":
+			return nil
+		case verb == "-ERR":
+			return loginError(errorText(args))
+		case verb != "INFO" && verb != "+OK":
+			return errProtocol
+		}
+	}
+	return errProtocol
+}
+
+// loginError returns what an error of the server means during a login.
+func loginError(text string) error {
+	for _, prefix := range []string{
+		"authorization violation", "user authentication expired", "user authentication revoked",
+		"account authentication expired",
+	} {
+		if strings.HasPrefix(strings.ToLower(text), prefix) {
+			return errCredentials
+		}
+	}
+	return errors.New("nats: " + text)
+}
+
+// deadline returns when ctx ends.
+func deadline(ctx context.Context) time.Time {
+	if until, ok := ctx.Deadline(); ok {
+		return until
+	}
+	return clock.Now().Add(broker.FallbackTimeout)
 }

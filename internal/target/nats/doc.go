@@ -19,7 +19,13 @@
 //
 // # Connections
 //
-// The client's own reconnecting is off, because it would keep messages and send them long after Belfry has
-// retried. A connection that breaks fails the deliveries that wait on it, and the pool opens another (see
-// package broker). Servers that a server advertises are not used.
+// One goroutine writes and one reads. Nothing is kept for later: a message that the server does not take in
+// time was not sent. A connection that breaks fails the deliveries that wait on it, and the pool opens another
+// (see package broker). Servers that a server advertises are not used.
+//
+// # Hostile servers
+//
+// The package speaks the protocol itself, as far as a publisher needs it, because the usual client trusts the
+// server (decision 60). Lines and responses have a maximum size, each message may get a few responses, and
+// anything else closes the connection.
 package nats

@@ -1,0 +1,55 @@
+package broker_test
+
+import (
+	"context"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/clock"
+	"github.com/belfry-dev/belfry/internal/target/broker"
+)
+
+// endless is a server that sends without end, and its dialer.
+type endless struct{ net.Conn }
+
+func (endless) Read(b []byte) (int, error) { return len(b), nil }
+
+func (endless) DialContext(context.Context, string, string) (net.Conn, error) { return endless{}, nil }
+
+// A server that sends without end is read at a limited rate. Deliveries raise it, up to a limit.
+func TestThrottle(t *testing.T) {
+	t.Parallel()
+	const (
+		burst, rate = 1 << 20, 64 << 10
+		pause       = 50 * time.Millisecond
+		buffer      = 32 << 10
+	)
+	throttle := broker.NewThrottle(endless{})
+	conn, err := throttle.DialContext(t.Context(), "tcp", "")
+	require.NoError(t, err)
+	began := clock.Elapsed()
+	read := func(until func(n int) bool) (n int) {
+		for b := make([]byte, buffer); !until(n); {
+			more, err := conn.Read(b)
+			require.NoError(t, err)
+			n += more
+		}
+		return n
+	}
+	limit := func() int {
+		elapsed := clock.Elapsed() - began
+		return burst + int(elapsed*rate/time.Second) + int(elapsed/pause)*512 + buffer
+	}
+	n := read(func(n int) bool { return n >= burst+rate/2 })
+	require.LessOrEqual(t, n, limit())
+	require.GreaterOrEqual(t, clock.Elapsed()-began, pause)
+
+	for range 1000 {
+		throttle.Delivery(1 << 20)
+	}
+	n += read(func(n int) bool { return n >= 16<<20+rate/2 })
+	require.LessOrEqual(t, n, limit()+16<<20)
+}
