@@ -36,8 +36,8 @@ func (r Role) May(need Role) bool {
 	if need == Worker {
 		return r == Worker || r.May(Editor)
 	}
-	have := slices.Index(Roles, r)
-	return have >= 0 && have >= slices.Index(Roles, need)
+	have, least := slices.Index(Roles, r), slices.Index(Roles, need)
+	return have >= least && least >= 0
 }
 
 // Namespace separates names, keys and reads.

@@ -47,7 +47,7 @@ func Grant(ctx context.Context, url, role string) error {
 // string if the namespace already has a key.
 func FirstKey(ctx context.Context, url string) (string, error) {
 	return fromDatabase(ctx, url, func(db *postgres.DB) (string, error) {
-		return db.Admin().FirstKey(ctx, access.DefaultNamespace)
+		return db.Admin().FirstKey(ctx, access.DefaultNamespace, 0)
 	})
 }
 
@@ -58,7 +58,7 @@ func CreateNamespace(ctx context.Context, url, name string) (secret string, err 
 		if err != nil {
 			return "", err
 		}
-		return db.Admin().FirstKey(ctx, n.ID)
+		return db.Admin().FirstKey(ctx, n.ID, 0)
 	})
 }
 

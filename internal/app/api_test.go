@@ -71,6 +71,21 @@ func serveAPI(t *testing.T, change func(*Config)) (*serving, *client) {
 	return s, &client{t: t, base: "http://" + started["address"].(string), key: <-keys, http: &http.Client{}}
 }
 
+// TestTheBootstrapKeyExpires: a node often prints it into a log.
+func TestTheBootstrapKeyExpires(t *testing.T) {
+	t.Parallel()
+	_, c := serveAPI(t, nil)
+	status, answer, _ := c.call("GET", "/api/v1/keys", "")
+	require.Equal(t, http.StatusOK, status)
+	key := answer["items"].([]any)[0].(map[string]any)
+	at := func(field string) time.Time {
+		parsed, err := time.Parse(time.RFC3339, key[field].(string))
+		require.NoError(t, err)
+		return parsed
+	}
+	require.Equal(t, BootstrapLife, at("expires_at").Sub(at("created_at")))
+}
+
 // TestJobsAreCreatedOverTheAPI: a job that is created over HTTP runs, and one whose
 // target cannot be called is refused, with the reason at its field.
 func TestJobsAreCreatedOverTheAPI(t *testing.T) {

@@ -117,6 +117,9 @@ func createHistory(ctx context.Context, db *postgres.DB, log *slog.Logger) (err 
 	return err
 }
 
+// BootstrapLife is the life of a key that a node prints when it starts: its output is often a log that many can read.
+const BootstrapLife = 24 * time.Hour
+
 // prepare refuses a database role that bypasses row-level security, and creates what a node needs before
 // it works.
 func prepare(ctx context.Context, c Config, db *postgres.DB, log *slog.Logger) error {
@@ -137,7 +140,7 @@ func prepare(ctx context.Context, c Config, db *postgres.DB, log *slog.Logger) e
 	if c.Bootstrap == nil {
 		return nil
 	}
-	secret, err := db.Admin().FirstKey(ctx, access.DefaultNamespace)
+	secret, err := db.Admin().FirstKey(ctx, access.DefaultNamespace, BootstrapLife)
 	if err == nil && secret != "" {
 		c.Bootstrap(secret)
 	}

@@ -38,7 +38,9 @@ func (a *API) CreateKey(ctx context.Context, o access.KeyParams) (k access.APIKe
 // FirstKey creates the first key of a namespace, with the role admin, and returns its secret. It returns no secret if
 // the namespace already has a key, even a revoked one. An operator who has lost the last key creates another with
 // CreateKey.
-func (a *Admin) FirstKey(ctx context.Context, namespace uuid.UUID) (secret string, err error) {
+func (a *Admin) FirstKey(
+	ctx context.Context, namespace uuid.UUID, expiresIn time.Duration,
+) (secret string, err error) {
 	const what = "create the first key"
 	err = a.api.db.Tx(ctx, pool.In(namespace), what, func(tx pgx.Tx) error {
 		// The lock of the audit log keeps two calls from both creating a key.
@@ -50,9 +52,9 @@ func (a *Admin) FirstKey(ctx context.Context, namespace uuid.UUID) (secret strin
 		if err := tx.QueryRow(ctx, hasKey, namespace).Scan(&has); err != nil || has {
 			return err
 		}
-		_, secret, err = createKey(
-			ctx, tx, access.KeyParams{Namespace: namespace, Name: "first", Role: access.Admin, Actor: itself},
-		)
+		_, secret, err = createKey(ctx, tx, access.KeyParams{
+			Namespace: namespace, Name: "first", Role: access.Admin, ExpiresIn: expiresIn, Actor: itself,
+		})
 		return err
 	})
 	if err != nil {

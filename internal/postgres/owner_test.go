@@ -61,18 +61,18 @@ func TestOwnerAndServerAreTwo(t *testing.T) {
 	require.NoError(t, server.CheckRole(ctx))
 
 	store := openAs(t, asOwner)
-	secret, err := store.FirstKey(ctx, access.DefaultNamespace)
+	secret, err := store.FirstKey(ctx, access.DefaultNamespace, 0)
 	require.NoError(t, err)
 	hash, err := access.KeyHash(secret)
 	require.NoError(t, err)
 	p, err := server.Principal(ctx, hash)
 	require.NoError(t, err)
 	require.Equal(t, access.Admin, p.Role)
-	again, err := store.FirstKey(ctx, access.DefaultNamespace)
+	again, err := store.FirstKey(ctx, access.DefaultNamespace, 0)
 	require.NoError(t, err)
 	require.Empty(t, again, "once")
 	require.NoError(t, server.RevokeKey(ctx, access.DefaultNamespace, p.Key, "test"))
-	again, err = server.FirstKey(ctx, access.DefaultNamespace)
+	again, err = server.FirstKey(ctx, access.DefaultNamespace, 0)
 	require.NoError(t, err)
 	require.Empty(t, again, "a revoked key was a key")
 
@@ -135,7 +135,7 @@ func TestOneFirstKey(t *testing.T) {
 	made := make(chan string, many)
 	for range many {
 		go func() {
-			secret, err := store.FirstKey(t.Context(), access.DefaultNamespace)
+			secret, err := store.FirstKey(t.Context(), access.DefaultNamespace, 0)
 			if err != nil {
 				secret = err.Error()
 			}

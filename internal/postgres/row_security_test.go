@@ -51,6 +51,11 @@ SELECT p.proname || ' runs with the rights of its owner'
 FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
 WHERE n.nspname = current_schema() AND p.prosecdef AND has_function_privilege('belfry_api', p.oid, 'EXECUTE')
 UNION ALL
+SELECT p.proname || ' runs with the rights of its owner and finds temporary tables first'
+FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
+WHERE n.nspname = current_schema() AND p.prosecdef
+      AND NOT coalesce(p.proconfig::text, '') ~ 'search_path=[^"]*, pg_temp"'
+UNION ALL
 SELECT relname || ' can be changed by a server, which must not' FROM pg_class
 WHERE oid IN ('namespace'::regclass, 'api_key'::regclass)
       AND has_table_privilege('belfry_engine', oid, 'INSERT, UPDATE, DELETE')
@@ -98,6 +103,9 @@ func TestNothingIsUncovered(t *testing.T) {
 			CREATE TABLE forgotten (x int); GRANT SELECT ON forgotten TO PUBLIC`,
 		"help runs with the rights of its owner": `
 			CREATE FUNCTION help() RETURNS int LANGUAGE sql SECURITY DEFINER AS 'SELECT 1'`,
+		"help runs with the rights of its owner and finds temporary tables first": `
+			CREATE FUNCTION help() RETURNS int LANGUAGE sql SECURITY DEFINER SET search_path FROM CURRENT AS 'SELECT 1';
+			REVOKE ALL ON FUNCTION help FROM PUBLIC`,
 		"audit_log can be changed by a server, which must not": `
 			GRANT DELETE ON audit_log TO belfry_api`,
 		"api_key can be changed by a server, which must not": `

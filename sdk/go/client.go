@@ -57,6 +57,9 @@ func UserAgent(name string) Option { return func(d *doer) { d.agent = name } }
 // Default 4.
 func Tries(n int) Option { return func(d *doer) { d.tries = max(n, 1) } }
 
+// noRedirect refuses to follow a redirect, which would send the key to another address. Belfry sends none.
+func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
 // New creates a Client for a server, such as https://belfry.example.com, and an API key (bfk_…).
 func New(server, key string, opts ...Option) (*Client, error) {
 	server = strings.TrimSuffix(strings.TrimRight(server, "/"), "/api/v1")
@@ -68,7 +71,10 @@ func New(server, key string, opts ...Option) (*Client, error) {
 	if key == "" || strings.ContainsAny(key, " \r\n") {
 		return nil, errors.New("belfry: the key is missing or not valid; create one with belfry key create")
 	}
-	d := &doer{http: &http.Client{Timeout: timeout, Transport: transport()}, key: key, agent: "belfry-go", tries: 4}
+	d := &doer{
+		http: &http.Client{Timeout: timeout, Transport: transport(), CheckRedirect: noRedirect},
+		key:  key, agent: "belfry-go", tries: 4,
+	}
 	for _, o := range opts {
 		o(d)
 	}

@@ -93,6 +93,20 @@ func TestIdempotentRequestsAreTriedAgain(t *testing.T) {
 	equal(t, "a\nb\n,a\nb\n", strings.Join(bodies, ","))
 }
 
+// TestRedirectsAreNotFollowed: the key is not sent to another address.
+func TestRedirectsAreNotFollowed(t *testing.T) {
+	t.Parallel()
+	calls := 0
+	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		calls++
+		http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
+	})
+	if _, err := c.Self(t.Context()); err == nil {
+		t.Fatal("a redirect is no answer")
+	}
+	equal(t, 1, calls)
+}
+
 func TestTriesEnd(t *testing.T) {
 	t.Parallel()
 	calls, after := 0, "0"

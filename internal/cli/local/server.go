@@ -47,14 +47,14 @@ that --config names, else it has its default; belfry config show prints which.`,
 				return err
 			}
 			if bootstrap {
-				c.Bootstrap = func(secret string) { err = printKey(cmd, firstKey, secret) }
+				c.Bootstrap = func(secret string) { err = printKey(cmd, firstKey+" for 24 hours", secret) }
 			}
 			return errors.Join(app.Serve(ctx, c, log), err)
 		},
 	}
 	config.Flags(cmd.Flags())
 	cmd.Flags().BoolVar(&bootstrap, "bootstrap", false,
-		"create an admin key of the namespace default if it has none, and print it")
+		"create an admin key of the namespace default for 24 hours if it has none, and print it")
 	return cmd
 }
 
