@@ -19,6 +19,9 @@ import (
 // ErrNoRole is returned if a database role does not exist.
 var ErrNoRole = postgres.ErrNoRole
 
+// OpenError means that everyone may connect to a database, and that this user may not change it.
+type OpenError = postgres.OpenError
+
 // MigrateParams says which migrations to apply.
 type MigrateParams = postgres.MigrateParams
 
@@ -33,7 +36,7 @@ func Migrate(ctx context.Context, url string, p MigrateParams) (applied int, s p
 // CheckLink returns an error if a connection to the database could lead over a network without verified TLS.
 func CheckLink(url string) error { return postgres.CheckLink(url) }
 
-// Grant gives a database role the rights that nodes need, and no more.
+// Grant gives a database role the rights that nodes need, and no more. Other logins can no longer connect.
 func Grant(ctx context.Context, url, role string) error {
 	err := postgres.GrantServer(ctx, url, role)
 	if errors.Is(err, ErrNoRole) {

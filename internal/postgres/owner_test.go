@@ -120,10 +120,70 @@ func TestUnsafeRolesAreRefused(t *testing.T) {
 	} {
 		require.ErrorContains(t, openAs(t, pgtest.As(t, url, pgtest.Role(t, url, attributes))).CheckRole(ctx), want)
 	}
-	require.NoError(
-		t,
-		openAs(t, pgtest.As(t, url, pgtest.Role(t, url, "LOGIN IN ROLE belfry_api, belfry_engine"))).CheckRole(ctx),
-	)
+	safe := pgtest.Role(t, url, "LOGIN IN ROLE belfry_api, belfry_engine")
+	require.NoError(t, postgres.GrantServer(ctx, url, safe))
+	require.NoError(t, openAs(t, pgtest.As(t, url, safe)).CheckRole(ctx))
+}
+
+// cluster creates a database with an owner and a login for nodes, as the guide does.
+func cluster(t *testing.T) (asOwner, asServer, server string) {
+	t.Helper()
+	asOwner, url, owner := ownedBy(t, "LOGIN")
+	execAs(t, url, `GRANT belfry_api, belfry_engine TO `+owner+` WITH ADMIN OPTION`)
+	_, err := postgres.Migrate(t.Context(), asOwner, postgres.MigrateParams{})
+	require.NoError(t, err)
+	server = pgtest.Role(t, url, "LOGIN")
+	require.NoError(t, postgres.GrantServer(t.Context(), asOwner, server))
+	return asOwner, pgtest.As(t, url, server), server
+}
+
+func execAs(t *testing.T, url, sql string) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close(t.Context())) }()
+	_, err = conn.Exec(t.Context(), sql)
+	require.NoError(t, err)
+}
+
+// TestLoginsOfOtherClustersAreRefused: Belfry's roles belong to the whole PostgreSQL server, so the login of one
+// database has their rights in another. It cannot connect to it, and a node does not start where it could.
+func TestLoginsOfOtherClustersAreRefused(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	asOwner, asServer, server := cluster(t)
+	_, _, stranger := cluster(t)
+	config, err := pgx.ParseConfig(asServer)
+	require.NoError(t, err)
+	database := config.Database
+	asStranger := pgtest.As(t, asServer, stranger)
+	_, err = pgx.Connect(ctx, asStranger)
+	require.ErrorContains(t, err, "permission denied for database")
+	store := openAs(t, asServer)
+	require.NoError(t, store.CheckRole(ctx))
+
+	// What it could do, and what a node says then.
+	execAs(t, asOwner, `GRANT CONNECT ON DATABASE "`+database+`" TO PUBLIC`)
+	execAs(t, asStranger, `SELECT secret FROM cluster_key`)
+	err = store.CheckRole(ctx)
+	require.ErrorContains(t, err, "everyone may connect to the database "+database)
+	statements := `GRANT CONNECT ON DATABASE "` + database + `" TO "` + server + `"; ` +
+		`REVOKE CONNECT ON DATABASE "` + database + `" FROM PUBLIC`
+	require.ErrorContains(t, err, "as the owner of the database run: "+statements)
+
+	// A login that may grant, and does not own the database, learns what the owner has to do.
+	var open postgres.OpenError
+	require.ErrorAs(t, postgres.GrantServer(ctx, asServer, server), &open)
+	require.ErrorContains(t, open, "as its owner run: GRANT CONNECT")
+	execAs(t, asOwner, statements)
+	require.NoError(t, store.CheckRole(ctx))
+	_, err = pgx.Connect(ctx, asStranger)
+	require.ErrorContains(t, err, "permission denied for database")
+
+	// A second login for nodes of this cluster is granted by name, whoever else may connect.
+	require.NoError(t, postgres.GrantServer(ctx, asOwner, stranger))
+	execAs(t, asStranger, `SELECT`)
+	require.NoError(t, store.CheckRole(ctx))
 }
 
 // TestOneFirstKey: of many concurrent calls, one creates the key.

@@ -45,7 +45,7 @@ func (a *Admin) CheckRole(ctx context.Context) error {
 			name, name,
 		)
 	default:
-		return nil
+		return a.checkOthers(ctx, name)
 	}
 	return fmt.Errorf(
 		"the database role %s %s, so nothing would keep namespaces apart; as the owner run:"+
@@ -53,6 +53,80 @@ func (a *Admin) CheckRole(ctx context.Context) error {
 			" and start the server with that role",
 		name, why,
 	)
+}
+
+// Belfry's roles belong to the whole PostgreSQL server, so the login of another Belfry there has their rights in this
+// database too. By default PostgreSQL lets every login connect to every database.
+const describeOthers = `
+SELECT current_database(), ARRAY(
+    SELECT r.rolname
+    FROM pg_roles r
+    WHERE r.rolcanlogin AND NOT r.rolsuper AND r.rolname <> current_user
+      AND (pg_has_role(r.oid, 'belfry_engine', 'MEMBER') OR pg_has_role(r.oid, 'belfry_api', 'MEMBER'))
+      AND NOT pg_has_role(r.oid, d.datdba, 'MEMBER') AND NOT pg_has_role(r.oid, c.relowner, 'MEMBER')
+      AND has_database_privilege('public', d.oid, 'CONNECT')
+      AND NOT EXISTS (SELECT FROM aclexplode(d.datacl) WHERE grantee = r.oid AND privilege_type = 'CONNECT')
+    ORDER BY r.rolname
+    LIMIT 5)
+FROM pg_database d, pg_class c
+WHERE d.datname = current_database() AND c.oid = 'job'::regclass`
+
+// checkOthers returns an error if logins of other Belfry databases can enter this one.
+func (a *Admin) checkOthers(ctx context.Context, role string) error {
+	var database string
+	var others []string
+	if err := a.db.QueryRow(ctx, describeOthers).Scan(&database, &others); err != nil {
+		return fmt.Errorf("check the logins of the database: %w", err)
+	}
+	if len(others) == 0 {
+		return nil
+	}
+	return fmt.Errorf(
+		"everyone may connect to the database %s, and these logins have the rights of a Belfry server in it: %s; as the"+
+			" owner of the database run: %s; if nodes of this cluster use one of them, also run:"+
+			" belfry migrate --server-role %s",
+		database, strings.Join(others, ", "), closeStatements(database, role), others[0],
+	)
+}
+
+// closeStatements returns the statements that let only these roles, the owner and superusers connect to a database.
+func closeStatements(database string, roles ...string) string {
+	where := pgx.Identifier{database}.Sanitize()
+	for i, r := range roles {
+		roles[i] = pgx.Identifier{r}.Sanitize()
+	}
+	return `GRANT CONNECT ON DATABASE ` + where + ` TO ` + strings.Join(roles, ", ") +
+		`; REVOKE CONNECT ON DATABASE ` + where + ` FROM PUBLIC`
+}
+
+const describeConnect = `
+SELECT d.datname, o.rolname, pg_has_role(current_user, d.datdba, 'USAGE'),
+       NOT has_database_privilege('public', d.oid, 'CONNECT') AND has_database_privilege($1, d.oid, 'CONNECT')
+FROM pg_database d, pg_class c JOIN pg_roles o ON o.oid = c.relowner
+WHERE d.datname = current_database() AND c.oid = 'job'::regclass`
+
+// OpenError means that everyone may connect to a database, and that this user may not change it.
+type OpenError struct{ Database, SQL string }
+
+func (e OpenError) Error() string {
+	return fmt.Sprintf("everyone may connect to the database %s, which this user does not own; as its owner run: %s",
+		e.Database, e.SQL)
+}
+
+// closeDatabase lets a server's login and the owner of the tables connect to the database, and no other login.
+func closeDatabase(ctx context.Context, conn *pgx.Conn, role string) error {
+	var database, owner string
+	var owned, closed bool
+	err := conn.QueryRow(ctx, describeConnect, role).Scan(&database, &owner, &owned, &closed)
+	if err != nil || closed {
+		return err
+	}
+	sql := closeStatements(database, role, owner)
+	if !owned {
+		return OpenError{database, sql}
+	}
+	_, err = conn.Exec(ctx, sql)
+	return err
 }
 
 // ErrNoRole means that the database role does not exist.
@@ -68,8 +142,8 @@ SELECT count(*) > 0,
 FROM pg_roles
 WHERE rolname = $1`
 
-// GrantServer grants a login role the rights of a server. The caller must own the database and be allowed to grant
-// Belfry's roles.
+// GrantServer grants a login role the rights of a server, and takes from all other logins the right to connect. The
+// caller must be allowed to grant Belfry's roles. If it does not own the database, GrantServer returns an OpenError at the end.
 func GrantServer(ctx context.Context, url, role string) error {
 	conn, err := pool.Connect(ctx, url)
 	if err != nil {
@@ -84,15 +158,24 @@ func GrantServer(ctx context.Context, url, role string) error {
 		return fmt.Errorf("grant to %s: %w", role, err)
 	case !exists:
 		return fmt.Errorf("%w: %s", ErrNoRole, role)
-	case granted:
-		return nil
+	case !granted:
+		if err := grantServer(ctx, conn, role, schema); err != nil {
+			return err
+		}
 	}
+	if err := closeDatabase(ctx, conn, role); err != nil {
+		return fmt.Errorf("let %s connect: %w", role, err)
+	}
+	return nil
+}
+
+func grantServer(ctx context.Context, conn *pgx.Conn, role, schema string) error {
 	who, where := pgx.Identifier{role}.Sanitize(), pgx.Identifier{schema}.Sanitize()
 	sql := strings.Join([]string{
 		`GRANT USAGE ON SCHEMA ` + where + ` TO ` + who + `, belfry_api, belfry_engine`,
 		`GRANT belfry_engine, belfry_api TO ` + who,
 	}, "; ")
-	_, err = conn.Exec(ctx, sql)
+	_, err := conn.Exec(ctx, sql)
 	switch {
 	case Code(err) == "42501": // insufficient_privilege
 		return fmt.Errorf(

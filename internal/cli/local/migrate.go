@@ -16,8 +16,9 @@ func newMigrate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "migrate", Short: "Bring the database's schema up to date", Args: noArgs,
 		Long: `Bring the schema up to date, as the owner of the database. Let the role that
-nodes log in as do what they need. The first time, create an admin key of the
-namespace default and print it: it cannot be shown again.
+nodes log in as do what they need, and let no other login connect to the database.
+The first time, create an admin key of the namespace default and print it: it
+cannot be shown again.
 
 Nodes of the previous version keep working, so you can roll back. A contract
 migration, which removes what they use, is applied with --contract only. It fails
@@ -74,6 +75,10 @@ func grant(cmd *cobra.Command, url, role string) error {
 	if errors.Is(err, app.ErrNoRole) && !cmd.Flags().Changed(serverRole) {
 		_, _ = fmt.Fprintln(cmd.ErrOrStderr(), "warning:", err)
 		return nil
+	}
+	if open, ok := errors.AsType[app.OpenError](err); ok {
+		_, _ = fmt.Fprintln(cmd.ErrOrStderr(), "warning:", open)
+		err = nil
 	}
 	if err == nil {
 		_, err = fmt.Fprintf(cmd.OutOrStdout(), "nodes can log in as %s\n", role)
