@@ -171,7 +171,7 @@ func newRestored(t *testing.T) *restored {
 	require.NotEmpty(t, c.sink.since(r.until))
 	var broken *access.AuditBroken
 	_, _, err = c.store.VerifyAudit(t.Context(), access.DefaultNamespace, forgotten, 100)
-	require.NoError(t, err, "no entry follows the forgotten ones")
+	require.ErrorAs(t, err, &broken, "the forgotten entry is not there")
 	r.verify(r.mark)
 	_, _, err = c.store.VerifyAudit(t.Context(), access.DefaultNamespace,
 		access.AuditMark{Seq: r.mark.Seq, Hash: forgotten.Hash}, 100)
