@@ -4,6 +4,7 @@ package problem
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // Problem is one error in a user's input.
@@ -61,4 +62,17 @@ func Count[N int | int64](n N, thing string) string {
 		thing += "s"
 	}
 	return fmt.Sprintf("%d %s", n, thing)
+}
+
+// Printable makes text of a user fit to be shown: short and without control characters.
+func Printable(s string) string {
+	if len(s) > 100 {
+		s = s[:100] + "…"
+	}
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return '·'
+		}
+		return r
+	}, s)
 }

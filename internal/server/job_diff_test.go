@@ -231,8 +231,11 @@ func TestImportIsBounded(t *testing.T) {
 func TestImportsWaitForTheirTurn(t *testing.T) {
 	t.Parallel()
 	b := limited(t, rest.Limits{Bulks: 2})
-	finish := b.slowBulk(b.key)
+	release := b.block("job")
+	defer release()
+	held := b.heldBulk(b.key, "a", 1)
 	a := b.call("POST", "/imports:crontab?url=http://x", "0 * * * * /bin/true\n", "Content-Type", "text/plain")
 	require.Equal(t, 429, a.status, "%s", a.body)
-	finish("")
+	release()
+	require.Equal(t, 200, (<-held).status)
 }

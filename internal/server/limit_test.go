@@ -60,33 +60,35 @@ func TestAKeyIsLimited(t *testing.T) {
 	require.Equal(t, http.StatusOK, b.callAs(other, "GET", "/self", "").status, "another key is not its fault")
 }
 
-// blockKeys blocks statements that write keys, so that requests stay in progress.
-func (b *bundle) blockKeys() (release func()) {
+// block blocks statements that write to a table, so that requests stay in progress.
+func (b *bundle) block(table string) (release func()) {
 	b.t.Helper()
 	tx, err := b.pool.Begin(b.t.Context())
 	require.NoError(b.t, err)
-	_, err = tx.Exec(b.t.Context(), `LOCK TABLE api_key IN SHARE MODE`)
+	_, err = tx.Exec(b.t.Context(), `LOCK TABLE `+table+` IN SHARE MODE`)
 	require.NoError(b.t, err)
 	return sync.OnceFunc(func() { require.NoError(b.t, tx.Rollback(context.Background())) })
 }
 
+// waiting waits until n statements wait for a lock.
 func (b *bundle) waiting(n int) {
 	b.t.Helper()
 	require.Eventually(b.t, func() bool {
 		var got int
 		require.NoError(b.t, b.pool.QueryRow(context.Background(),
-			`SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'api_key'::regclass`).Scan(&got))
+			`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&got))
 		return got == n
 	}, time.Minute, 10*time.Millisecond)
 }
 
-// TestMoreThanTheNodeCanDo: the node rejects requests beyond its limit, one key cannot use all slots, and
-// requests are accepted again when others end.
+// TestMoreThanTheNodeCanDo: the node rejects requests beyond its limit, neither a key nor a namespace can use all slots,
+// and requests are accepted again when others end.
 func TestMoreThanTheNodeCanDo(t *testing.T) {
 	t.Parallel()
 	b := limited(t, rest.Limits{Requests: 4})
-	keys := []string{b.key, b.newKey(defaultNamespace, access.Admin), b.newKey(defaultNamespace, access.Admin)}
-	release := b.blockKeys()
+	other := b.otherNamespace()
+	keys := []string{b.key, b.newKey(defaultNamespace, access.Admin), b.newKey(other, access.Admin)}
+	release := b.block("api_key")
 	defer release()
 	var calls sync.WaitGroup
 	created := make(chan int, 4)
@@ -99,7 +101,11 @@ func TestMoreThanTheNodeCanDo(t *testing.T) {
 	a := b.callAs(keys[0], "GET", "/self", "")
 	require.Equal(t, http.StatusTooManyRequests, a.status, "half of all is what a key may have")
 	hold(keys[1])
-	hold(keys[1])
+	b.waiting(3)
+	a = b.callAs(keys[1], "GET", "/self", "")
+	require.Equal(t, http.StatusTooManyRequests, a.status, "the last slot is not for a namespace that has three")
+	require.Contains(t, string(a.body), "this namespace")
+	hold(keys[2])
 	b.waiting(4)
 	a = b.callAs(keys[2], "GET", "/self", "")
 	require.Equal(t, http.StatusServiceUnavailable, a.status)

@@ -214,10 +214,10 @@ func (n *node) all(path string) (items []map[string]any, pages int) {
 }
 
 // otherNamespace creates a namespace.
-func (n *node) otherNamespace() uuid.UUID {
-	n.t.Helper()
+func (b *bundle) otherNamespace() uuid.UUID {
+	b.t.Helper()
 	id := uuid.Must(uuid.NewV7())
-	_, err := n.pool.Exec(n.t.Context(), `INSERT INTO namespace (id, name) VALUES ($1, $2)`, id, "n-"+id.String())
-	require.NoError(n.t, err)
+	_, err := b.pool.Exec(b.t.Context(), `INSERT INTO namespace (id, name) VALUES ($1, $2)`, id, "n-"+id.String())
+	require.NoError(b.t, err)
 	return id
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/server/rest"
 )
 
-// bulkWait is how long a bulk waits for its turn. Its body is not read before, so waiting costs no memory.
+// bulkWait is how long a bulk waits for its turn. Its body has been read by then and counts as memory of its namespace.
 const bulkWait = 5 * time.Second
 
 // bulkLimiter bounds the bulks in progress on this node, in all and per key: a body of 16 MB needs

@@ -1,10 +1,8 @@
 package jobs
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
-	"io"
 	"maps"
 	"reflect"
 	"slices"
@@ -16,6 +14,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/problem"
 	"github.com/belfry-dev/belfry/internal/schedule"
+	"github.com/belfry-dev/belfry/internal/server/body"
 	"github.com/belfry-dev/belfry/internal/server/rest"
 )
 
@@ -24,14 +23,11 @@ import (
 // decodeStrictly reads the JSON of a job and rejects unknown fields. Its errors do not repeat values,
 // which may be secrets.
 func decodeStrictly(text []byte, into *JobInput) error {
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
-	err := d.Decode(into)
-	if err == nil {
-		if _, more := d.Token(); !errors.Is(more, io.EOF) {
-			return rest.NewProblem("bad_request", "there is something behind the end of the object")
-		}
-		return rest.CheckMembers(text)
+	err := body.UnmarshalStrictly(text, into)
+	switch {
+	case err == nil, len(problem.All(err)) > 0, errors.Is(err, body.ErrTrailing), errors.Is(err, body.ErrDepth),
+		errors.Is(err, body.ErrValues):
+		return err
 	}
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return &problem.Problem{

@@ -12,6 +12,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/problem"
 	"github.com/belfry-dev/belfry/internal/schedule"
+	"github.com/belfry-dev/belfry/internal/server/body"
 	"github.com/belfry-dev/belfry/internal/server/rest"
 )
 
@@ -181,7 +182,7 @@ func nameIn(text []byte) string {
 	var named struct {
 		Name string `json:"name"`
 	}
-	if json.Unmarshal(text, &named) != nil {
+	if body.Unmarshal(text, &named) != nil {
 		return ""
 	}
 	return rest.Printable(named.Name)

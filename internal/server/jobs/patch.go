@@ -10,6 +10,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/server/body"
 	"github.com/belfry-dev/belfry/internal/server/rest"
 )
 
@@ -110,79 +111,33 @@ func (h *Handlers) hasChanged(ctx context.Context, old job.Job) bool {
 	return err == nil && now.Tag() != old.Tag()
 }
 
-// patched returns the definition of a job after a patch.
-func (h *Handlers) patched(old job.Job, patch []byte) (job.Definition, error) {
-	if object(patch) == nil {
-		return job.Definition{}, rest.NewProblem("bad_request", "the body is not a JSON object")
-	}
-	if err := rest.CheckMembers(patch); err != nil {
-		return job.Definition{}, err
-	}
-	before := wireJob(old).JobInput
-	text, err := json.Marshal(before)
+// patched returns the definition of a job after a patch. What the patch does not name of the payload and the config
+// stays byte for byte.
+func (h *Handlers) patched(old job.Job, text []byte) (job.Definition, error) {
+	patch, err := body.ParsePatch(text)
 	if err != nil {
 		return job.Definition{}, err
 	}
-	if text, err = mergePatch(text, patch); err != nil {
+	before := wireJob(old).JobInput
+	payload, hasPayload, hasConfig := before.Payload, patch.Has("payload"), patch.Has("target", "config")
+	if !hasPayload {
+		before.Payload = nil // it can be large
+	}
+	if text, err = json.Marshal(before); err != nil {
+		return job.Definition{}, err
+	}
+	if text, err = patch.Apply(text); err != nil {
 		return job.Definition{}, err
 	}
 	var in JobInput
 	if err := decodeStrictly(text, &in); err != nil {
 		return job.Definition{}, err
 	}
-	keepUnpatched(&in, &before, patch)
-	return h.checked(&in)
-}
-
-// keepUnpatched restores the payload and the config byte for byte unless the patch names them: merging
-// has changed how they are written.
-func keepUnpatched(in, before *JobInput, patch []byte) {
-	var fields struct {
-		Payload rest.JSON `json:"payload"`
-		Target  *struct {
-			Config rest.JSON `json:"config"`
-		} `json:"target"`
+	if !hasPayload {
+		in.Payload = payload
 	}
-	if json.Unmarshal(patch, &fields) != nil {
-		return
-	}
-	if fields.Payload == nil {
-		in.Payload = before.Payload
-	}
-	if in.Target.Kind == before.Target.Kind && (fields.Target == nil || fields.Target.Config == nil) {
+	if in.Target.Kind == before.Target.Kind && !hasConfig {
 		in.Target.Config = before.Target.Config
 	}
-}
-
-// mergePatch applies a merge patch (RFC 7396). Values that are not objects are replaced
-// whole, and keep the way they are written.
-func mergePatch(target, patch json.RawMessage) (json.RawMessage, error) {
-	change := object(patch)
-	if change == nil {
-		return patch, nil // it replaces the target
-	}
-	into := object(target)
-	if into == nil {
-		into = map[string]json.RawMessage{}
-	}
-	for name, value := range change {
-		if string(value) == "null" {
-			delete(into, name)
-			continue
-		}
-		merged, err := mergePatch(into[name], value)
-		if err != nil {
-			return nil, err
-		}
-		into[name] = merged
-	}
-	return json.Marshal(into)
-}
-
-// object returns the members of a JSON object, or nil if the text is not one.
-func object(text json.RawMessage) (members map[string]json.RawMessage) {
-	if json.Unmarshal(text, &members) != nil {
-		return nil
-	}
-	return members
+	return h.checked(&in)
 }

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/belfry-dev/belfry/internal/access"
+	"github.com/belfry-dev/belfry/internal/share"
 )
 
 // Options of an API.
@@ -41,12 +42,11 @@ type Group struct{ Name, Description string }
 // API routes requests to operations. Register adds operations; Handler serves them.
 // It is safe for concurrent use once all operations are registered.
 type API struct {
-	opts        Options
-	huma        huma.API
-	mux         *http.ServeMux
-	routes      []string
-	operations  []string
-	largestBody int64 // of all operations
+	opts       Options
+	huma       huma.API
+	mux        *http.ServeMux
+	routes     []string
+	operations []string
 
 	keys     keyCache
 	hashes   knownHashes
@@ -55,7 +55,8 @@ type API struct {
 	failures failureLimiter
 	starts   failureLimiter // of logins at an identity provider
 	origins  http.CrossOriginProtection
-	slots    chan struct{} // one for each request in progress
+	slots    *share.Pool // one for each request in progress, by namespace
+	bodies   *share.Pool // of the memory for bodies, by namespace
 	logLines *rate.Limiter
 }
 
@@ -72,12 +73,12 @@ func New(o Options) *API {
 	}
 	o.Limits = o.Limits.orDefault()
 	a := &API{
-		opts: o, mux: http.NewServeMux(), largestBody: defaultBody,
+		opts: o, mux: http.NewServeMux(), bodies: share.New(int64(o.Limits.Bodies)),
 		tokens: newTokenCipher(o.ReportKey), limiter: keyLimiter{limits: o.Limits},
-		slots: make(chan struct{}, o.Limits.Requests), logLines: rate.NewLimiter(logRate, logBurst),
+		slots: share.New(int64(o.Limits.Requests)), logLines: rate.NewLimiter(logRate, logBurst),
 	}
 	a.huma = humago.New(verbMux{a}, a.config())
-	a.huma.UseMiddleware(a.authenticate, a.checkRequest)
+	a.huma.UseMiddleware(a.authenticate, a.checkRequest, a.admitBody)
 	a.registerDocs()
 	a.mux.HandleFunc("/", a.noOperation)
 	return a
@@ -98,7 +99,7 @@ func (a *API) config() huma.Config {
 	c.Servers = []*huma.Server{{URL: "/", Description: "The node that serves this description."}}
 	c.Components.Schemas = huma.NewMapRegistry(schemaPrefix, schemaName)
 	c.OpenAPIPath, c.DocsPath, c.SchemasPath = "", "", "" // registerDocs serves them
-	c.Formats = map[string]huma.Format{"application/json": strictJSON(), "json": strictJSON()}
+	c.Formats = map[string]huma.Format{"application/json": huma.DefaultJSONFormat, "json": huma.DefaultJSONFormat}
 	c.CreateHooks = nil // no $schema in responses
 	c.RejectUnknownQueryParameters = true
 	c.Components.SecuritySchemes = map[string]*huma.SecurityScheme{

@@ -75,9 +75,12 @@ func (a *API) authenticate(ctx huma.Context, next func(huma.Context)) {
 		a.reject(ctx, err)
 		return
 	}
-	done = sync.OnceFunc(done)
-	defer done()
-	r.release = append(r.release, done)
+	r.release = sync.OnceFunc(done)
+	defer r.release()
+	if p := r.slot.take(p.Namespace); p != nil {
+		a.reject(ctx, p)
+		return
+	}
 	if err := authorize(p, role, ctx.Param("queue")); err != nil {
 		a.reject(ctx, err)
 		return
@@ -127,6 +130,10 @@ func (a *API) authenticateReport(ctx huma.Context, next func(huma.Context)) {
 		return
 	}
 	defer done()
+	if p := recordOf(ctx.Context()).slot.take(r.Namespace); p != nil {
+		a.reject(ctx, p)
+		return
+	}
 	next(huma.WithValue(ctx, reportKey{}, r))
 }
 

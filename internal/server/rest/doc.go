@@ -4,11 +4,12 @@
 // A request passes these steps, in this order:
 //
 //	observe       gives it an id, counts it, logs it if it fails        record.go
-//	limit         bounds the requests in progress, their size and time  limit.go
+//	limit         bounds the requests in progress and their time        limit.go
 //	route         finds the operation: path, method and verb            route.go
 //	authenticate  checks the key or run token, the rate and the role    auth.go
 //	checkRequest  rejects what the operation would ignore               request.go
-//	huma          reads and validates the input by its Go type
+//	admitBody     reads the body within limits, and validates it        body.go
+//	huma          decodes the input into its Go type
 //	handler       the operation itself, given to Register
 //
 // Each error of these steps becomes a Problem (RFC 9457). problem.go has the one table from error

@@ -73,5 +73,5 @@ func Recalled[T any](once *job.IdempotentRequest, err error) (*T, error) {
 		return nil, err
 	}
 	out := new(T)
-	return out, json.Unmarshal(once.Response, out)
+	return out, json.Unmarshal(once.Response, out) //nolint:forbidigo // the server wrote it
 }

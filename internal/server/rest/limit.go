@@ -3,6 +3,7 @@ package rest
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -14,6 +15,8 @@ import (
 
 	"github.com/google/uuid"
 	"golang.org/x/time/rate"
+
+	"github.com/belfry-dev/belfry/internal/share"
 )
 
 // Limits of one node. 0 means the default.
@@ -22,12 +25,13 @@ type Limits struct {
 	KeyBurst int // requests of a key at once, after a quiet period
 	Requests int // requests in progress
 	Bulks    int // bulk requests in progress
+	Bodies   int // bytes of memory for the bodies of requests in progress; see memoryOf
 }
 
 func (l Limits) orDefault() Limits {
 	return Limits{
 		KeyRate: cmp.Or(l.KeyRate, 1000), KeyBurst: cmp.Or(l.KeyBurst, 2000),
-		Requests: cmp.Or(l.Requests, 200), Bulks: cmp.Or(l.Bulks, 4),
+		Requests: cmp.Or(l.Requests, 200), Bulks: cmp.Or(l.Bulks, 4), Bodies: cmp.Or(l.Bodies, 256<<20),
 	}
 }
 
@@ -47,23 +51,20 @@ const (
 // limit rejects requests beyond what the node handles at once, and bounds their size and time.
 func (a *API) limit(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		select {
-		case a.slots <- struct{}{}:
-			done := sync.OnceFunc(func() { <-a.slots })
-			defer done()
-			rec := recordOf(r.Context())
-			rec.client, rec.release = r.Context(), append(rec.release, done)
-		default:
+		rec := recordOf(r.Context())
+		rec.client, rec.slot.pool = r.Context(), a.slots
+		if p := rec.slot.take(uuid.Nil); p != nil {
 			w.Header().Set("Retry-After", retryAfter)
-			writeProblem(w, NewProblem("unavailable", "too many requests are under way on this node; try again"))
+			writeProblem(w, p)
 			return
 		}
+		defer rec.slot.give()
 		// A client that disconnects does not cancel its request: cancelling a statement costs a database
 		// connection, and impatient clients would cost the node all of them.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), opTimeout)
 		defer cancel()
 		r = r.WithContext(ctx)
-		r.Body = http.MaxBytesReader(w, r.Body, a.largestBody) // huma enforces the limit of the operation
+		rec.body, r.Body = r.Body, http.NoBody // see admitBody
 		if p := checkURL(r.URL); p != nil {
 			writeProblem(w, p)
 			return
@@ -74,6 +75,36 @@ func (a *API) limit(next http.Handler) http.Handler {
 		}
 		notFound(w, r)
 	})
+}
+
+// slot is the right of a request to use the node. The slots are shared by namespaces, and requests whose namespace is
+// not known have a share of their own.
+type slot struct {
+	pool  *share.Pool
+	owner uuid.UUID
+	held  bool
+}
+
+// take takes a slot for a namespace, in place of the one that the request has.
+func (s *slot) take(namespace uuid.UUID) *Problem {
+	s.give()
+	switch err := s.pool.Take(namespace, 1); {
+	case errors.Is(err, share.ErrMost) && namespace != uuid.Nil:
+		return NewProblem("rate_limited",
+			"this namespace has too many requests under way on this node; wait for their answers")
+	case err != nil:
+		return NewProblem("unavailable", "too many requests are under way on this node; try again")
+	}
+	s.owner, s.held = namespace, true
+	return nil
+}
+
+// give frees the slot. It may be called more than once.
+func (s *slot) give() {
+	if s.held {
+		s.held = false
+		s.pool.Give(s.owner, 1)
+	}
 }
 
 // checkURL rejects a URL with text that the database cannot store.

@@ -27,11 +27,13 @@ type Operation struct {
 	BodyTimeout time.Duration // for reading the body; none is 5 seconds
 	Example     string        // a body as JSON, which must work: make schemathesis sends it
 
-	// Enter is called before the body is read; may be nil. It may wait or reject the request.
+	// Enter is called when the body has been read; may be nil. It may wait or reject the request.
 	// leave is called when the request ends.
 	Enter func(ctx context.Context) (leave func(), err error)
 	// Describe adds to the description what Go types cannot say; may be nil.
 	Describe func(*huma.OpenAPI, *huma.Operation)
+
+	maxValues int // of its body, by its schema
 }
 
 // ByToken is the role of operations that take the token of one run instead of a key. The token is
@@ -57,8 +59,11 @@ func Path(collection, id string) string {
 // Register adds an operation. The handler may return any error: Register maps it to a Problem.
 func Register[In, Out any](a *API, o Operation, handle func(context.Context, *In) (*Out, error)) {
 	o.MaxBody, o.TooLarge = cmp.Or(o.MaxBody, defaultBody), cmp.Or(o.TooLarge, bulkHint)
-	a.largestBody = max(a.largestBody, o.MaxBody)
+	o.BodyTimeout = cmp.Or(o.BodyTimeout, bodyTimeout)
 	huma.Register(a.huma, a.forHuma(o), func(ctx context.Context, in *In) (*Out, error) {
+		if bad := recordOf(ctx).bad; bad != nil {
+			return nil, bad
+		}
 		out, err := handle(ctx, in)
 		if err != nil {
 			return nil, a.Problem(ctx, err)
@@ -66,10 +71,13 @@ func Register[In, Out any](a *API, o Operation, handle func(context.Context, *In
 		return out, nil
 	})
 	addDescriptions(a.huma.OpenAPI().Components.Schemas)
+	method, path, _ := strings.Cut(o.Route, " ")
+	registered := methodsOf(a.huma.OpenAPI().Paths[BasePath+path])[method]
 	if o.Describe != nil {
-		method, path, _ := strings.Cut(o.Route, " ")
-		o.Describe(a.huma.OpenAPI(), methodsOf(a.huma.OpenAPI().Paths[BasePath+path])[method])
+		o.Describe(a.huma.OpenAPI(), registered)
 	}
+	o.maxValues = a.valuesOf(registered)
+	registered.Metadata[metadata] = o
 }
 
 func methodsOf(p *huma.PathItem) map[string]*huma.Operation {
@@ -93,9 +101,9 @@ func (a *API) forHuma(o Operation) huma.Operation {
 	a.operations = append(a.operations, o.ID)
 	out := huma.Operation{
 		OperationID: o.ID, Method: method, Path: BasePath + path, Summary: o.Summary, Description: o.Description,
-		DefaultStatus: o.Status, MaxBodyBytes: o.MaxBody, BodyReadTimeout: o.BodyTimeout,
-		Metadata: map[string]any{metadata: o},
+		DefaultStatus: o.Status, Metadata: map[string]any{metadata: o},
 	}
+	out.MaxBodyBytes, out.BodyReadTimeout, out.SkipValidateBody = -1, -1, true // admitBody has done it
 	switch o.Role {
 	case ByToken:
 		out.Security = []map[string][]string{{"run": {}}}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/problem"
+	"github.com/belfry-dev/belfry/internal/server/body"
 )
 
 // Problem is the body of every error response (RFC 9457). Code is stable: clients branch on it and on
@@ -24,6 +26,8 @@ type Problem struct { //nolint:errname // users read "problem", as RFC 9457 call
 	Problems []FieldProblem `json:"problems,omitempty" doc:"Everything that is wrong with the request, by field."`
 
 	RequestID string `json:"request_id,omitempty" doc:"Id of the request, as in the header X-Request-Id and the log."`
+
+	more int // problems that are not listed
 }
 
 // FieldProblem is what is wrong with one field.
@@ -101,11 +105,23 @@ func NewProblem(code, detail string) *Problem {
 	return &Problem{Type: "urn:belfry:problem:" + code, Title: k.title, Status: k.status, Code: code, Detail: detail}
 }
 
+// maxProblems is how many problems an answer lists.
+const maxProblems = 100
+
 // listProblems returns a problem that lists everything that is wrong with a request.
 func listProblems(found []FieldProblem) *Problem {
 	p := NewProblem("invalid", seeProblems)
-	p.Problems = found
+	p.list(found, 0)
 	return p
+}
+
+// list adds problems, of which there are more than those found. It lists the first ones and counts the rest.
+func (p *Problem) list(found []FieldProblem, more int) {
+	room := max(0, maxProblems-len(p.Problems))
+	p.Problems = append(p.Problems, found[:min(room, len(found))]...)
+	if p.more += more + max(0, len(found)-room); p.more > 0 {
+		p.Detail = fmt.Sprintf("%s; %d more are not listed", seeProblems, p.more)
+	}
 }
 
 // The details of problems that have no text of their own.
@@ -135,11 +151,9 @@ func (a *API) Problem(ctx context.Context, err error) *Problem {
 	case errors.As(err, &p):
 		return p
 	case len(found) > 0:
-		p = NewProblem("invalid", seeProblems)
-		for _, f := range found {
-			p.Problems = append(p.Problems, FieldProblem{f.Field, f.Problem, f.Fix})
-		}
-		return p
+		return listProblems(Map(found, func(f *problem.Problem) FieldProblem {
+			return FieldProblem{f.Field, f.Problem, f.Fix}
+		}))
 	}
 	if p := expected(ctx, err); p != nil {
 		return p
@@ -173,6 +187,10 @@ func expected(ctx context.Context, err error) *Problem {
 	case errors.Is(err, job.ErrTooManyReports):
 		return NewProblem("rate_limited", "more reports wait on this node to be written than it takes, "+
 			"for the database is slow or away; send them again in a moment")
+	case errors.Is(err, body.ErrDepth), errors.Is(err, body.ErrNoObject), errors.Is(err, body.ErrTrailing):
+		return NewProblem("bad_request", err.Error())
+	case errors.Is(err, body.ErrValues):
+		return NewProblem("too_large", err.Error())
 	case errors.Is(err, job.ErrConflict):
 		_, detail, _ := strings.Cut(err.Error(), job.ErrConflict.Error())
 		return NewProblem("conflict", strings.TrimPrefix(detail, ": "))

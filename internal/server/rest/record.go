@@ -3,6 +3,7 @@ package rest
 import (
 	"context"
 	"crypto/rand"
+	"io"
 	"log/slog"
 	"net/http"
 	"regexp"
@@ -40,8 +41,13 @@ type record struct {
 	caller    access.Principal // zero until it is known
 	err       error            // for the log; the client does not see it
 
+	body io.ReadCloser // what the client sends. Operations get it from admitBody
+	bad  *Problem      // what admitBody found wrong with the body; nil: nothing
+
 	client  context.Context //nolint:containedctx // it ends when the client disconnects; see LongPoll
-	release []func()        // free the slots that the request occupies
+	slot    slot
+	memory  bodyMemory
+	release func() // ends what counts against the key
 }
 
 type recordKey struct{}
@@ -57,8 +63,10 @@ func recordOf(ctx context.Context) *record {
 // that waiting requests do not shut out others. The context ends when the client disconnects.
 func LongPoll(ctx context.Context) context.Context {
 	r := recordOf(ctx)
-	for _, f := range r.release {
-		f()
+	r.slot.give()
+	r.memory.shrink(0)
+	if r.release != nil {
+		r.release()
 	}
 	if r.client == nil {
 		return ctx

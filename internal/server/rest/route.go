@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"github.com/belfry-dev/belfry/internal/problem"
 )
 
 // Paths such as /jobs/{job}:pause are not patterns of ServeMux, whose wildcards are whole segments.
@@ -88,14 +90,4 @@ func requestLine(r *http.Request) string {
 }
 
 // Printable makes text from a client fit to be shown: short and without control characters.
-func Printable(s string) string {
-	if len(s) > 100 {
-		s = s[:100] + "…"
-	}
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return '·'
-		}
-		return r
-	}, s)
-}
+func Printable(s string) string { return problem.Printable(s) }

@@ -8,6 +8,8 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+
+	"github.com/belfry-dev/belfry/internal/server/body"
 )
 
 // A page token is the mark where a page ended, encrypted, so that clients cannot depend on its content. All nodes have
@@ -59,7 +61,7 @@ func ParseToken(ctx context.Context, token string, mark any) error {
 	}
 	aead, scope := tokenScope(ctx)
 	text, err := aead.Open(nil, nil, sealed, scope)
-	if err != nil || json.Unmarshal(text, mark) != nil {
+	if err != nil || body.Unmarshal(text, mark) != nil {
 		return BadToken()
 	}
 	return nil
@@ -82,7 +84,7 @@ func (a *API) Unseal(purpose, sealed string, value any) bool {
 		return false
 	}
 	text, err := a.tokens.Open(nil, nil, raw, []byte(purpose))
-	return err == nil && json.Unmarshal(text, value) == nil
+	return err == nil && body.Unmarshal(text, value) == nil
 }
 
 // BadToken returns the problem of a page token that is not from this list.

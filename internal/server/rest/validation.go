@@ -21,27 +21,25 @@ type apiKey struct{}
 
 // fromHuma maps an error of huma to a problem.
 func fromHuma(ctx huma.Context, status int, message string, errs ...error) huma.StatusError {
-	p := wholeBody(ctx, status, message)
+	p := wholeBody(status, message)
 	v := validator{}
 	if ctx != nil {
 		v.api, _ = ctx.Context().Value(apiKey{}).(*API)
-		if b := ctx.Operation().RequestBody; b != nil && b.Content["application/json"] != nil {
-			v.body = b.Content["application/json"].Schema
+		if bad := recordOf(ctx.Context()).bad; bad != nil {
+			p = bad // and the problems of parameters
 		}
 	}
+	var found []FieldProblem
 	for _, err := range errs {
 		if found, ok := errors.AsType[*Problem](err); ok {
 			return found
 		}
 		var d huma.ErrorDetailer
 		if errors.As(err, &d) {
-			if path, ok := twiceIn(d.ErrorDetail().Message); ok {
-				twice := memberTwice(path)
-				return listProblems([]FieldProblem{{twice.Field, twice.Problem, twice.Fix}})
-			}
-			p.Problems = append(p.Problems, v.explain(d.ErrorDetail())...)
+			found = append(found, v.explain(d.ErrorDetail())...)
 		}
 	}
+	p.list(found, 0)
 	if p.Code == "internal" {
 		p.Detail, p.Problems = seeLog, nil // the client does not see the text of internal errors
 	}
@@ -171,14 +169,9 @@ func Suggest(name string, known []string) string {
 }
 
 // wholeBody maps the messages of huma that are about a body as a whole.
-func wholeBody(ctx huma.Context, status int, message string) *Problem {
-	switch {
-	case message == "request body is required":
+func wholeBody(status int, message string) *Problem {
+	if message == "request body is required" {
 		return NewProblem("bad_request", "the body is missing; send a JSON object")
-	case strings.HasPrefix(message, "request body is too large"):
-		return NewProblem("too_large", tooLarge(ctx))
-	case message == "cannot read request body":
-		return NewProblem("bad_request", "the body broke off before its end")
 	}
 	p := NewProblem(codeOf(status), message)
 	p.Status = max(status, p.Status)
@@ -189,11 +182,7 @@ func wholeBody(ctx huma.Context, status int, message string) *Problem {
 }
 
 // tooLarge says how large the body of an operation may be, and what to do about a larger one.
-func tooLarge(ctx huma.Context) string {
-	if ctx == nil {
-		return "the body is too large"
-	}
-	o := operationOf(ctx.Operation())
+func tooLarge(o *Operation) string {
 	limit := fmt.Sprintf("%d kB", o.MaxBody>>10)
 	if o.MaxBody >= 1<<20 {
 		limit = fmt.Sprintf("%d MB", o.MaxBody>>20)

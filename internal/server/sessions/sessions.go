@@ -35,6 +35,12 @@ type Options struct {
 	Provider *access.Provider
 }
 
+// maxBody is more than a key, a code or a namespace needs. Everyone may send a login.
+const (
+	maxBody  = 16 << 10
+	tooLarge = "send what the reference says, and nothing else"
+)
+
 type handlers struct {
 	Options
 	api *rest.API
@@ -45,6 +51,7 @@ func Register(api *rest.API, o Options) {
 	h := &handlers{o, api}
 	rest.Register(api, rest.Operation{
 		ID: "create-login-session", Route: "POST /session", Summary: "Log in", Role: rest.Public,
+		MaxBody: maxBody, TooLarge: tooLarge,
 		Status: http.StatusCreated, Description: "Trades a key for a login session and sets its cookie, " +
 			"which browsers keep from scripts. For the web UI: programs send the key itself with each request. " +
 			"A session lasts 12 hours, ends after an hour without a request, and ends with its key. A key has at most " +
@@ -60,6 +67,7 @@ func Register(api *rest.API, o Options) {
 	}, h.end)
 	rest.Register(api, rest.Operation{
 		ID: "switch-login-session", Route: "POST /session:switch", Summary: "Switch to another namespace",
+		MaxBody: maxBody, TooLarge: tooLarge,
 		Role: access.Viewer, Status: http.StatusCreated, Description: "Ends the session that sends the request, and " +
 			"creates one in another namespace, which ends when the first one would have. For people who logged in " +
 			"through an identity provider: a key has one namespace.",

@@ -1,41 +1,16 @@
-package rest
+package body
 
 import (
 	"bytes"
 	"encoding/json"
 	"strings"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"github.com/belfry-dev/belfry/internal/problem"
 )
 
-// strictJSON is the JSON of request bodies. It rejects an object that has a member twice: encoding/json
-// would ignore all but the last.
-func strictJSON() huma.Format {
-	plain := huma.DefaultJSONFormat
-	return huma.Format{
-		Marshal: plain.Marshal,
-		Unmarshal: func(data []byte, v any) error {
-			if err := plain.Unmarshal(data, v); err != nil {
-				return err
-			}
-			if _, validates := v.(*any); !validates { // huma reads a body twice, first to validate it
-				return nil
-			}
-			return CheckMembers(data)
-		},
-	}
-}
-
 // memberTwice returns the problem of a member that an object has twice.
 func memberTwice(path string) *problem.Problem {
-	return problem.New(Printable(path), "it is written twice", "write it once")
-}
-
-// twiceIn returns the path in an error of CheckMembers, of which huma keeps only the text.
-func twiceIn(message string) (path string, ok bool) {
-	return strings.CutSuffix(message, memberTwice("").Error())
+	return problem.New(problem.Printable(path), "it is written twice", "write it once")
 }
 
 // CheckMembers reports a member that an object of a JSON text has twice. The text must be valid JSON.
@@ -78,14 +53,14 @@ func CheckMembers(text []byte) error {
 	return nil
 }
 
-// endOfString returns the index behind the string that begins at i.
+// endOfString returns the index behind the string that begins at i. A string without an end ends with the text.
 func endOfString(text []byte, i int) int {
-	for i++; text[i] != '"'; i++ {
+	for i++; i < len(text) && text[i] != '"'; i++ {
 		if text[i] == '\\' {
 			i++
 		}
 	}
-	return i + 1
+	return min(i+1, len(text))
 }
 
 func unquoted(text []byte) (s string) {
