@@ -11,6 +11,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/target/broker"
+	"github.com/belfry-dev/belfry/internal/target/throttle"
 )
 
 const (
@@ -22,7 +23,7 @@ const (
 type connection struct {
 	*channels
 	raw      net.Conn
-	throttle *broker.Throttle
+	throttle *throttle.Dialer
 }
 
 // Connection implements broker.Settings.
@@ -72,7 +73,7 @@ func (o *connector) openOne(ctx context.Context, server string) (*connection, er
 		conn    *broker.Conn
 		dialErr error // more precise than the client's own error
 	)
-	throttle := broker.NewThrottle(o.dialer)
+	throttled := throttle.New(o.dialer, broker.Burst)
 	stop := func() bool { return true }
 	auth := &login{
 		amqp091.PlainAuth{Username: o.access.User, Password: o.access.Password},
@@ -82,7 +83,7 @@ func (o *connector) openOne(ctx context.Context, server string) (*connection, er
 		Vhost: o.vhost, Heartbeat: heartbeat, Locale: "en_US", FrameSize: frameSize, ChannelMax: maxChannels,
 		Properties: auth.properties, SASL: []amqp091.Authentication{auth},
 		Dial: func(string, string) (net.Conn, error) {
-			if conn, dialErr = o.access.Dial(ctx, throttle, server); dialErr != nil {
+			if conn, dialErr = o.access.Dial(ctx, throttled, server); dialErr != nil {
 				return nil, dialErr
 			}
 			// A deadline would not work: the client sets its own, for heartbeats, during the login.
@@ -94,7 +95,7 @@ func (o *connector) openOne(ctx context.Context, server string) (*connection, er
 	inTime := stop()
 	switch {
 	case err == nil && inTime:
-		return &connection{newChannels(client), conn, throttle}, nil
+		return &connection{newChannels(client), conn, throttled}, nil
 	case dialErr != nil:
 		return nil, dialErr
 	case refused(err):

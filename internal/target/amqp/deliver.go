@@ -77,7 +77,7 @@ func (c *config) publish(ctx context.Context, conn *connection, m *message) job.
 		return broker.Unconnected(ctx, c.Where(), err)
 	}
 	defer release()
-	conn.throttle.Delivery(m.size)
+	conn.throttle.Allow(broker.ResponseSize + m.size) // it may be returned
 	p := &published{
 		exchange: c.exchange, key: m.key, msg: m.msg, name: nameOf(m.msg.Headers), done: make(chan result, 1),
 	}

@@ -19,6 +19,12 @@ type Dialer interface {
 	DialContext(ctx context.Context, network, address string) (net.Conn, error)
 }
 
+// What a broker may send, in bytes: see package throttle.
+const (
+	Burst        = 1 << 20 // logins, metadata
+	ResponseSize = 4 << 10 // for one message
+)
+
 // Access is what is needed to connect to a broker.
 type Access struct {
 	Servers  []string

@@ -20,8 +20,8 @@
 //
 // # Hostile servers
 //
-// An editor of any namespace chooses the servers, so they are not trusted (decision 60). A [Throttle] limits
-// how fast the connections of a client are read. What a server may send is up to each kind.
+// An editor of any namespace chooses the servers, so they are not trusted (decision 60). Package
+// throttle limits how fast the connections of a client are read. What a server may send is up to each kind.
 //
 // # TLS and logins
 //

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"sync"
 	"time"
 
@@ -101,7 +102,7 @@ func hostResult(ctx context.Context, out job.Outcome, err error) gate.Result {
 
 // send sends the request. It returns an error if the connection failed; the outcome reflects it too.
 func (d *delivery) send(ctx context.Context, timeout time.Duration) (job.Outcome, error) {
-	resp, err := d.transport.RoundTrip(d.req)
+	resp, err := d.transport.RoundTrip(d.req.WithContext(httptrace.WithClientTrace(ctx, traced)))
 	if err != nil {
 		return d.unanswered(ctx, timeout, err), err
 	}

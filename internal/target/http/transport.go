@@ -1,9 +1,12 @@
 package http
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/tls"
+	"net"
 	"net/http"
+	"net/http/httptrace"
 	"sync"
 	"time"
 
@@ -13,6 +16,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/target/gate"
 	"github.com/belfry-dev/belfry/internal/target/guard"
 	"github.com/belfry-dev/belfry/internal/target/secret"
+	"github.com/belfry-dev/belfry/internal/target/throttle"
 )
 
 // Limits of connections.
@@ -24,6 +28,8 @@ const (
 	maxIdle           = 8192
 	maxIdlePerHost    = 1024
 	maxResponseHeader = 64 << 10
+	maxStream         = 64 << 10         // what a server may send by HTTP/2 before it is read
+	maxHandshake      = 128 << 10        // what a server may send by itself, such as its certificates
 	pingAfter         = 15 * time.Second // for HTTP/2 connections without traffic
 )
 
@@ -51,11 +57,13 @@ func newTransport(opts Options) *http.Transport {
 	return &http.Transport{
 		// No proxy, not even from the environment: it would connect to addresses the guard never sees.
 		Proxy:               nil,
-		DialContext:         opts.Guard.DialContext,
+		DialContext:         throttled(opts.Guard),
 		TLSClientConfig:     opts.TLS.Clone(),
 		TLSHandshakeTimeout: tlsTimeout,
 		ForceAttemptHTTP2:   true,
-		HTTP2:               &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingAfter},
+		HTTP2: &http.HTTP2Config{
+			SendPingTimeout: pingAfter, PingTimeout: pingAfter, MaxReceiveBufferPerStream: maxStream,
+		},
 		MaxIdleConns:        maxIdle,
 		MaxIdleConnsPerHost: maxIdlePerHost,
 		IdleConnTimeout:     idleTimeout,
@@ -65,6 +73,25 @@ func newTransport(opts Options) *http.Transport {
 		DisableCompression: true,
 	}
 }
+
+// throttled returns a dialer whose connections are each read at a limited rate, because a server can send frames
+// of HTTP/2 without end, and a connection is read as long as a delivery waits on it.
+func throttled(g *guard.Guard) func(ctx context.Context, network, address string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		return throttle.New(g, maxHandshake).DialContext(ctx, network, address)
+	}
+}
+
+// traced allows the server to respond to a request on its connection.
+var traced = &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
+	conn := info.Conn
+	if secured, ok := conn.(*tls.Conn); ok {
+		conn = secured.NetConn()
+	}
+	if c, ok := conn.(*throttle.Conn); ok {
+		c.Allow(maxResponseHeader + maxDrain + maxStream)
+	}
+}}
 
 // maxCertTransports limits the number of client certificates in use.
 const maxCertTransports = 200

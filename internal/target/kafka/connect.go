@@ -13,12 +13,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
-	"github.com/twmb/franz-go/pkg/sasl"
-	"github.com/twmb/franz-go/pkg/sasl/plain"
-	"github.com/twmb/franz-go/pkg/sasl/scram"
 
 	"github.com/belfry-dev/belfry/internal/target/broker"
 	"github.com/belfry-dev/belfry/internal/target/guard"
+	"github.com/belfry-dev/belfry/internal/target/throttle"
 )
 
 const (
@@ -33,8 +31,10 @@ const (
 
 // producer is a client that knows whether any broker can be reached through it.
 type producer struct {
-	client *kgo.Client
-	down   chan struct{} // closed when no broker can be reached
+	client   *kgo.Client
+	throttle *throttle.Dialer
+	cluster  cluster
+	down     chan struct{} // closed when no broker can be reached
 
 	mu       sync.Mutex
 	open     int   // connections
@@ -183,13 +183,13 @@ func (o *connector) open(ctx context.Context) (p *producer, err error) {
 
 // openOne creates a client that learns about the other brokers from one server.
 func (o *connector) openOne(ctx context.Context, server string) (*producer, error) {
+	p := &producer{throttle: throttle.New(o.dialer, broker.Burst), down: make(chan struct{}), failed: map[int32]failure{}}
 	// Dial first: the client would retry for a long time without reporting why.
-	if conn, err := o.access.Dial(ctx, o.dialer, server); err != nil {
+	if conn, err := o.access.Dial(ctx, p.throttle, server); err != nil {
 		return nil, err
 	} else if err := conn.Close(); err != nil {
 		return nil, err
 	}
-	p := &producer{down: make(chan struct{}), failed: map[int32]failure{}}
 	client, err := kgo.NewClient(o.options(server, p)...)
 	if err != nil {
 		return nil, &broker.FinalError{Err: errors.New("the client does not accept these settings")}
@@ -210,12 +210,17 @@ func (o *connector) options(server string, p *producer) []kgo.Opt {
 	options := []kgo.Opt{
 		kgo.SeedBrokers(server), kgo.ClientID("belfry"), kgo.WithHooks(p), kgo.DisableClientMetrics(),
 		kgo.Dialer(func(ctx context.Context, _, address string) (net.Conn, error) {
-			conn, err := o.access.Dial(ctx, o.dialer, address)
+			if !p.cluster.open() {
+				return nil, &dialError{errSockets}
+			}
+			conn, err := o.access.Dial(ctx, p.throttle, address)
 			if err != nil {
+				p.cluster.closed()
 				return nil, &dialError{err}
 			}
-			return conn, nil
+			return &checked{Conn: conn, cluster: &p.cluster}, nil
 		}),
+		kgo.BrokerMaxReadBytes(maxMetadata), kgo.FetchMaxBytes(maxMetadata), // it does not fetch
 		kgo.RequiredAcks(kgo.AllISRAcks()),
 		kgo.ProducerLinger(linger), kgo.ProducerBatchMaxBytes(maxBatch), kgo.MaxBufferedRecords(maxBuffered),
 		kgo.ProducerBatchCompression(kgo.NoCompression()),
@@ -258,16 +263,5 @@ func ping(ctx context.Context, client *kgo.Client, p *producer) error {
 			"remove user and password, or give the port where they do")}
 	default:
 		return err
-	}
-}
-
-func mechanism(name string, a broker.Access) sasl.Mechanism {
-	switch name {
-	case "PLAIN":
-		return plain.Auth{User: a.User, Pass: a.Password}.AsMechanism()
-	case "SCRAM-SHA-256":
-		return scram.Auth{User: a.User, Pass: a.Password}.AsSha256Mechanism()
-	default:
-		return scram.Auth{User: a.User, Pass: a.Password}.AsSha512Mechanism()
 	}
 }

@@ -49,8 +49,15 @@ func (c *config) NewMessage(ctx context.Context, o *broker.Options, a *job.Attem
 	return r, nil
 }
 
-// Publish implements broker.Settings. It passes a record to the client and waits for the confirmation.
+// Publish implements broker.Settings. A client that knows many topics is replaced by another.
 func (c *config) Publish(ctx context.Context, p *producer, record *kgo.Record) (out job.Outcome, broken bool) {
+	out, broken = c.produce(ctx, p, record)
+	return out, broken || p.cluster.full()
+}
+
+// produce passes a record to the client and waits for the confirmation.
+func (c *config) produce(ctx context.Context, p *producer, record *kgo.Record) (out job.Outcome, broken bool) {
+	p.throttle.Allow(broker.ResponseSize)
 	done := make(chan error, 1)
 	// The record has the deadline of ctx, so that it is not sent after Belfry has retried it. It is not
 	// cancelled with ctx, because withdrawing a record also withdraws those behind it.

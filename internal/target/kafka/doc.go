@@ -30,4 +30,10 @@
 // Connections to the addresses that brokers advertise go through the guard, like those of the config. If
 // such an address cannot be reached, nothing was sent: once the client has tried recordRetries times, the
 // outcome is the same as for an address of the config.
+//
+// # Hostile brokers
+//
+// The client trusts the brokers, so checked stands between it and each socket (decision 60). Responses have a
+// maximum size, and metadata a maximum of brokers, topics and partitions. A client that knows many topics is
+// replaced by another, because it would keep them for ever.
 package kafka

@@ -18,6 +18,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/target/broker"
+	"github.com/belfry-dev/belfry/internal/target/throttle"
 )
 
 // connector opens connections.
@@ -66,8 +67,8 @@ func (o *connector) open(ctx context.Context) (conn *connection, err error) {
 }
 
 func (o *connector) openOne(ctx context.Context, server string) (*connection, error) {
-	throttle := broker.NewThrottle(o.dialer)
-	plain, err := broker.DialPlain(ctx, throttle, server)
+	throttled := throttle.New(o.dialer, broker.Burst)
+	plain, err := broker.DialPlain(ctx, throttled, server)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +83,7 @@ func (o *connector) openOne(ctx context.Context, server string) (*connection, er
 		return nil, err
 	}
 	c := &connection{
-		conn: conn, throttle: throttle, inbox: inbox, maxPayload: greeting.MaxPayload,
+		conn: conn, throttle: throttled, inbox: inbox, maxPayload: greeting.MaxPayload,
 		outbox: make(chan *outgoing), pong: make(chan struct{}, 1), broken: make(chan struct{}),
 		pending: map[uint64]chan received{},
 	}

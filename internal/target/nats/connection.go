@@ -10,6 +10,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/target/broker"
+	"github.com/belfry-dev/belfry/internal/target/throttle"
 )
 
 const (
@@ -32,7 +33,7 @@ const (
 // connection to a server. It does not reconnect.
 type connection struct {
 	conn     net.Conn
-	throttle *broker.Throttle
+	throttle *throttle.Dialer
 	inbox    string         // the prefix of response subjects
 	outbox   chan *outgoing // to the goroutine that writes
 	pong     chan struct{}  // asks it to respond to a ping

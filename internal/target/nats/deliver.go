@@ -58,7 +58,7 @@ func (c *config) Publish(ctx context.Context, conn *connection, m *message) (out
 			Message: "the message is larger than the server takes (max_payload); send less, or raise it there",
 		}, false
 	}
-	conn.throttle.Delivery(m.size())
+	conn.throttle.Allow(broker.ResponseSize)
 	number, response := conn.expect()
 	defer conn.forget(number)
 	select {

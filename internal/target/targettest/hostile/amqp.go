@@ -128,7 +128,7 @@ func amqpFrames() []Attack {
 		{Name: "blocked and not", Serve: onPublish(func(c *Conn) {
 			c.flood(call(0, 10, 60, "\x01x") + call(0, 10, 61, ""))
 		})},
-		{Name: "heartbeats", Serve: onPublish(func(c *Conn) { c.flood(strings.Repeat(frame(8, 0, ""), 1000)) })},
+		{Name: "heartbeats", Worst: true, Serve: onPublish(func(c *Conn) { c.flood(strings.Repeat(frame(8, 0, ""), 1000)) })},
 		{Name: "heartbeats on a channel", Serve: onPublish(func(c *Conn) { c.flood(frame(8, 1, "")) })},
 		{Name: "a frame of 2^32 bytes", Worst: true, Serve: onPublish(func(c *Conn) {
 			c.say("\x03\x00\x01\xff\xff\xff\xff")

@@ -2,6 +2,8 @@ package hostile_test
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -20,6 +22,8 @@ import (
 	"github.com/belfry-dev/belfry/internal/target/amqp"
 	"github.com/belfry-dev/belfry/internal/target/broker"
 	"github.com/belfry-dev/belfry/internal/target/guard"
+	"github.com/belfry-dev/belfry/internal/target/http"
+	"github.com/belfry-dev/belfry/internal/target/kafka"
 	"github.com/belfry-dev/belfry/internal/target/nats"
 	"github.com/belfry-dev/belfry/internal/target/targettest"
 )
@@ -75,10 +79,24 @@ func (o *order) target() (closer, map[string]any) {
 	case "nats":
 		config["subject"] = "x"
 		return nats.New(options), config
+	case "kafka":
+		config["topic"] = "x"
+		return kafka.New(options), config
+	case "http":
+		return o.http(g)
 	default:
 		config["routing_key"] = "x"
 		return amqp.New(options), config
 	}
+}
+
+func (o *order) http(g *guard.Guard) (closer, map[string]any) {
+	scheme, options := "http", http.Options{Guard: g}
+	if o.CA != "" {
+		scheme, options.TLS = "https", &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: x509.NewCertPool()}
+		options.TLS.RootCAs.AppendCertsFromPEM([]byte(o.CA))
+	}
+	return http.New(options), map[string]any{"url": scheme + "://" + o.Address + "/"}
 }
 
 // deliver delivers to a hostile server, and prints two reports: after the deliveries, and after the server has

@@ -25,6 +25,7 @@ const (
 	maxGrowth = 64 << 10                // kB
 	maxCPU    = 1000 * time.Millisecond // while it is attacked, and after it
 	maxLeft   = 0                       // goroutines
+	maxSent   = 64 << 20                // bytes that the server got rid of
 	atOnce    = 4                       // attacks
 )
 
@@ -41,13 +42,14 @@ type row struct {
 	attack *hostile.Attack
 	tls    bool
 	report report
+	sent   int64
 	err    error
 	text   string // what the process printed, if it failed
 }
 
 func (r *row) ok() bool {
 	return r.err == nil && r.report.Growth <= maxGrowth && r.report.During <= maxCPU && r.report.After <= maxCPU &&
-		r.report.Left <= maxLeft
+		r.report.Left <= maxLeft && r.sent <= maxSent
 }
 
 func (r *row) String() string {
@@ -58,9 +60,9 @@ func (r *row) String() string {
 	if r.tls {
 		transport = "TLS"
 	}
-	return fmt.Sprintf("%-6s %-5s %-46s %-5s %6d kB %6d ms %6d ms %4d  %s", r.attack.Kind, transport, r.attack.Name,
+	return fmt.Sprintf("%-6s %-5s %-46s %-5s %6d kB %6d ms %6d ms %4d %6d kB  %s", r.attack.Kind, transport, r.attack.Name,
 		alive, r.report.Growth, r.report.During.Milliseconds(), r.report.After.Milliseconds(), r.report.Left,
-		r.report.Message)
+		r.sent>>10, r.report.Message)
 }
 
 // TestHostile runs the attacks, each against a process of its own: the worst ones, or all with HOSTILE=all.
@@ -100,7 +102,7 @@ func TestHostile(t *testing.T) {
 	}
 	wait.Wait()
 	slices.SortFunc(rows, func(a, b *row) int { return cmp.Compare(a.String(), b.String()) })
-	t.Logf("%-6s %-5s %-46s %-5s %9s %9s %9s %4s", "kind", "over", "attack", "node", "memory", "CPU", "after", "left")
+	t.Logf("%-6s %-5s %-46s %-5s %9s %9s %9s %4s %9s", "kind", "over", "attack", "node", "memory", "CPU", "after", "left", "sent")
 	for _, r := range rows {
 		if t.Log(r); !r.ok() {
 			t.Errorf("%s hurt the node: %v\n%s", r.attack.Name, r.err, r.text)
@@ -148,6 +150,7 @@ func (r *row) run(t *testing.T, certificate *tls.Certificate, ca string) {
 	}
 	decoder := json.NewDecoder(out)
 	if r.err = decoder.Decode(&r.report); r.err == nil { // the deliveries are over
+		r.sent = server.Sent.Load()
 		server.Close()
 		_ = in.Close() // the process now measures what is left
 		r.err = decoder.Decode(&r.report)

@@ -17,6 +17,7 @@ import (
 	"math/big"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -49,7 +50,7 @@ const (
 // All returns the attacks on all kinds of targets.
 func All() []Attack {
 	var all []Attack
-	for _, list := range [][]Attack{natsAttacks(), amqpAttacks()} {
+	for _, list := range [][]Attack{natsAttacks(), amqpAttacks(), kafkaAttacks(), httpAttacks()} {
 		all = append(all, list...)
 	}
 	return all
@@ -104,9 +105,24 @@ type Server struct {
 	attack   *Attack
 	tls      *tls.Config
 
+	// Sent is how many bytes were sent.
+	Sent atomic.Int64
+
 	mu     sync.Mutex
 	conns  map[net.Conn]bool
 	closed bool
+}
+
+// counted counts what is sent.
+type counted struct {
+	net.Conn
+	sent *atomic.Int64
+}
+
+func (c *counted) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	c.sent.Add(int64(n))
+	return n, err
 }
 
 // Start starts a server on loopback. certificate is nil for a server without TLS.
@@ -162,7 +178,10 @@ func (s *Server) serve(conn net.Conn) {
 		defer s.mu.Unlock()
 		delete(s.conns, conn)
 	}()
-	c := &Conn{Conn: conn, in: bufio.NewReader(conn), tls: s.tls}
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetWriteBuffer(64 << 10) // otherwise the kernel takes some MB
+	}
+	c := &Conn{Conn: &counted{conn, &s.Sent}, in: bufio.NewReader(conn), tls: s.tls}
 	if !s.attack.SelfSecuring {
 		c.secure()
 	}

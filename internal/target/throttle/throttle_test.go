@@ -1,4 +1,4 @@
-package broker_test
+package throttle_test
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/clock"
-	"github.com/belfry-dev/belfry/internal/target/broker"
+	"github.com/belfry-dev/belfry/internal/target/throttle"
 )
 
 // endless is a server that sends without end, and its dialer.
@@ -19,7 +19,7 @@ func (endless) Read(b []byte) (int, error) { return len(b), nil }
 
 func (endless) DialContext(context.Context, string, string) (net.Conn, error) { return endless{}, nil }
 
-// A server that sends without end is read at a limited rate. Deliveries raise it, up to a limit.
+// A server that sends without end is read at a limited rate. Deliveries allow more, up to a limit.
 func TestThrottle(t *testing.T) {
 	t.Parallel()
 	const (
@@ -27,8 +27,8 @@ func TestThrottle(t *testing.T) {
 		pause       = 50 * time.Millisecond
 		buffer      = 32 << 10
 	)
-	throttle := broker.NewThrottle(endless{})
-	conn, err := throttle.DialContext(t.Context(), "tcp", "")
+	dialer := throttle.New(endless{}, burst)
+	conn, err := dialer.DialContext(t.Context(), "tcp", "")
 	require.NoError(t, err)
 	began := clock.Elapsed()
 	read := func(until func(n int) bool) (n int) {
@@ -48,7 +48,7 @@ func TestThrottle(t *testing.T) {
 	require.GreaterOrEqual(t, clock.Elapsed()-began, pause)
 
 	for range 1000 {
-		throttle.Delivery(1 << 20)
+		dialer.Allow(1 << 20)
 	}
 	n += read(func(n int) bool { return n >= 16<<20+rate/2 })
 	require.LessOrEqual(t, n, limit()+16<<20)
