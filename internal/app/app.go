@@ -56,9 +56,10 @@ type Config struct {
 	// program with RunnerCommand.
 	Executable []string
 
-	commands *command.Target // nil if commands are off
-	wakes    *wakes          // nil: of a store that reports no runs
-	tracer   *tracing.Tracer // nil if tracing is off
+	commands  *command.Target // nil if commands are off
+	listening []string        // its own addresses
+	wakes     *wakes          // nil: of a store that reports no runs
+	tracer    *tracing.Tracer // nil if tracing is off
 
 	// Systemd reports to the service manager; may be nil.
 	Systemd *systemd.Notifier
@@ -125,6 +126,7 @@ func Serve(ctx context.Context, c Config, log *slog.Logger) (err error) {
 	if c.API.URL == "" {
 		c.API.URL = w.url(c)
 	}
+	c.listening = w.addresses
 	defer startTracer(ctx, c.tracer, db.Admin())()
 	n, err := newNode(ctx, c, db, log, m)
 	if err != nil {
@@ -188,12 +190,23 @@ type node struct {
 	audited   int64 // occurrences that the statistics have
 }
 
+// guard decides where targets may connect to. They may not connect to the database, or to this node itself.
 func (c *Config) guard() (*guard.Guard, error) {
-	return guard.New(guard.Options{Allow: c.Targets.Allowed(), NoPublic: c.NoPublicTargets})
+	own := slices.Clone(c.listening)
+	if c.DatabaseURL != "" {
+		hosts, err := postgres.Hosts(c.DatabaseURL)
+		if err != nil {
+			return nil, err
+		}
+		own = append(own, hosts...)
+	}
+	return guard.New(guard.Options{
+		Allow: c.Targets.Allowed(), Deny: c.Targets.Denied(), Own: own, NoPublic: c.NoPublicTargets,
+	})
 }
 
 func newNode(ctx context.Context, c Config, db *postgres.DB, log *slog.Logger, m *metrics) (n *node, err error) {
-	connect, err := c.guard()
+	connect, err := c.guard() //nolint:contextcheck // it resolves names for a limited time
 	if err != nil {
 		return nil, err
 	}

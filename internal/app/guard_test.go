@@ -22,3 +22,32 @@ func TestNoPublicTargets(t *testing.T) {
 	c.Targets.Allow = "127.0.0.0/8, public"
 	require.NoError(t, decide(&c))
 }
+
+// Targets reach this machine, as in belfry dev, and neither its database nor the node itself, unless the operator allows
+// that by name.
+func TestTargetsDoNotReachTheDatabase(t *testing.T) {
+	t.Parallel()
+	c := Config{listening: []string{"127.0.0.1:8420", "[::]:8422"}}
+	c.DatabaseURL = "postgres://belfry@localhost:5432,127.0.0.2:5433/belfry"
+	c.Targets.Allow = "127.0.0.0/8,::1/128"
+	for address, ok := range map[string]bool{
+		"127.0.0.1:8421": true, "[::1]:8421": true, "127.0.0.2:5432": true,
+		"127.0.0.1:8420": false, "127.0.0.1:5432": false, "127.0.0.2:5433": false,
+		"127.0.0.9:8422": false, "[::1]:8422": false, "[::ffff:127.0.0.1]:5432": false,
+	} {
+		g, err := c.guard()
+		require.NoError(t, err)
+		if err := g.Control("tcp4", address, nil); ok {
+			require.NoError(t, err, address)
+		} else {
+			require.ErrorIs(t, err, guard.ErrRefused, address)
+		}
+	}
+	c.Targets.Allow += ",127.0.0.1:8420"
+	g, err := c.guard()
+	require.NoError(t, err)
+	require.NoError(t, g.Control("tcp4", "127.0.0.1:8420", nil))
+	c.DatabaseURL = "postgres:///belfry?host=/run/postgresql"
+	_, err = c.guard()
+	require.NoError(t, err)
+}

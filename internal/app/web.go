@@ -28,9 +28,10 @@ const answerTime = 5 * time.Second
 
 // web serves HTTP: the UI, health and metrics from start to end, the API while the node works.
 type web struct {
-	address string
-	servers []*http.Server
-	api     atomic.Pointer[http.Handler]
+	address   string
+	addresses []string // with that of metrics
+	servers   []*http.Server
+	api       atomic.Pointer[http.Handler]
 }
 
 // listen starts to serve the UI, health and metrics. The API answers "unavailable" until open.
@@ -86,6 +87,7 @@ func (w *web) serve(
 		}
 		_ = s.Serve(listener)
 	}()
+	w.addresses = append(w.addresses, listener.Addr().String())
 	return listener.Addr().String(), nil
 }
 

@@ -55,12 +55,18 @@ type Config struct {
 // Targets says where runs may go. The settings are per node, and should be the same on all nodes.
 type Targets struct {
 	Allow   string `key:"allow" form:"destinations"`
+	Deny    string `key:"deny" form:"destinations"`
 	PerHost int    `key:"per_host" default:"0" min:"0" max:"100000"`
 }
 
 // Allowed returns the entries of the setting allow.
-func (t Targets) Allowed() []string {
-	return strings.FieldsFunc(t.Allow, func(r rune) bool { return r == ',' || r == ' ' })
+func (t Targets) Allowed() []string { return splitList(t.Allow) }
+
+// Denied returns the entries of the setting deny.
+func (t Targets) Denied() []string { return splitList(t.Deny) }
+
+func splitList(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
 // Secrets has the keys that encrypt the secrets of users.

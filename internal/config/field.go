@@ -189,7 +189,7 @@ func (f *field) formOK(text string) bool {
 	case f.form == "address":
 		return addressOK(text)
 	case f.form == "destinations":
-		return !slices.ContainsFunc(Targets{Allow: text}.Allowed(), func(destination string) bool {
+		return !slices.ContainsFunc(splitList(text), func(destination string) bool {
 			_, err := netip.ParsePrefix(destination)
 			return destination != "public" && err != nil && (!addressOK(destination) || destination[0] == ':')
 		})

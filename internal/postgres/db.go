@@ -57,6 +57,9 @@ func New(conns *pgxpool.Pool, o Options) *DB {
 // CheckLink returns an error if a connection by this URL could lead over a network without verified TLS.
 func CheckLink(url string) error { return pool.CheckLink(url) }
 
+// Hosts returns the hosts of a URL, each with its port. Sockets are left out.
+func Hosts(url string) ([]string, error) { return pool.Hosts(url) }
+
 // MemberConnections are for sessions and partitions: one for renewals and one for changes of ownership, which may wait
 // for a lock. However busy the others are, a session is renewed in time.
 const MemberConnections = 2

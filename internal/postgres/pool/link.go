@@ -12,13 +12,10 @@ import (
 // CheckLink returns an error if a connection by this URL could lead over a network without verified TLS. It reads the
 // URL, the standard variables of PostgreSQL and the service file as a connection does, and opens none.
 func CheckLink(url string) error {
-	config, err := Config(url)
+	all, err := tries(url)
 	if err != nil {
 		return err
 	}
-	// pgx tries one after the other. With sslmode=prefer, the default, the same host follows without TLS.
-	all := append([]*pgconn.FallbackConfig{{Host: config.Host, Port: config.Port, TLSConfig: config.TLSConfig}},
-		config.Fallbacks...)
 	i := slices.IndexFunc(all, func(f *pgconn.FallbackConfig) bool { return !local(f) && !verified(f.TLSConfig) })
 	if i < 0 {
 		return nil
@@ -30,6 +27,29 @@ func CheckLink(url string) error {
 			"of your own; or, if something else protects the connection, set insecure_database: true",
 		all[i].Host,
 	)
+}
+
+// tries returns the connections that pgx tries, one after the other. With sslmode=prefer, the default, each host follows
+// again without TLS.
+func tries(url string) ([]*pgconn.FallbackConfig, error) {
+	config, err := Config(url)
+	if err != nil {
+		return nil, err
+	}
+	return append([]*pgconn.FallbackConfig{{Host: config.Host, Port: config.Port, TLSConfig: config.TLSConfig}},
+		config.Fallbacks...), nil
+}
+
+// Hosts returns the hosts of a URL, each with its port. Sockets are left out.
+func Hosts(url string) (out []string, err error) {
+	all, err := tries(url)
+	for _, f := range all {
+		network, address := pgconn.NetworkAddress(f.Host, f.Port)
+		if network != "unix" && !slices.Contains(out, address) {
+			out = append(out, address)
+		}
+	}
+	return out, err
 }
 
 // local reports whether a host is on this machine: a socket, or a loopback address.

@@ -30,5 +30,12 @@
 // names with a port ("hooks.internal:443"). A name is trusted whatever it resolves to. A network does not
 // include the addresses of cloud metadata services: each of them needs an entry of its own.
 //
+// # What the operator can deny
+//
+// The setting targets.deny lists networks, addresses with a port and names with a port that are refused
+// whatever is allowed. A name stands for the addresses that it had when the node started. The database and
+// the addresses that the node listens on are denied by default (Own), unless targets.allow names them with
+// their port.
+//
 // With NoPublic, as in belfry dev, public addresses need an entry too. The entry "public" allows all of them.
 package guard

@@ -52,6 +52,8 @@ type Guard struct {
 	networks  []netip.Prefix
 	addresses map[netip.AddrPort]bool
 	names     map[string]bool // host:port
+	denied    []denial        // whatever else is allowed
+	own       []denial        // unless an address or a name with a port is allowed
 	noPublic  bool            // see Options
 	resolver  *net.Resolver   // nil: the system's
 }
@@ -59,15 +61,19 @@ type Guard struct {
 // Options of a Guard.
 type Options struct {
 	Allow    []string      // networks, addresses with a port, names with a port, and "public"
+	Deny     []string      // networks, addresses with a port, and names with a port, which take precedence over Allow
+	Own      []string      // addresses and names with a port, which take precedence over networks in Allow
 	NoPublic bool          // public addresses need an entry too
 	Resolver *net.Resolver // nil: the system's
 }
 
-// New creates a Guard from the operator's list.
+// New creates a Guard from the operator's lists. It resolves the names in Deny and Own. A name in Own that has no
+// address is left out: one of several hosts of the database may be gone.
 func New(o Options) (*Guard, error) {
-	if len(o.Allow) > maxAllow {
-		return nil, fmt.Errorf("targets.allow has %d entries; at most %d are allowed: join networks",
-			len(o.Allow), maxAllow)
+	for key, list := range map[string][]string{"targets.allow": o.Allow, "targets.deny": o.Deny} {
+		if len(list) > maxAllow {
+			return nil, fmt.Errorf("%s has %d entries; at most %d are allowed: join networks", key, len(list), maxAllow)
+		}
 	}
 	g := &Guard{
 		addresses: map[netip.AddrPort]bool{}, names: map[string]bool{}, noPublic: o.NoPublic, resolver: o.Resolver,
@@ -76,6 +82,20 @@ func New(o Options) (*Guard, error) {
 		if err := g.allow(strings.TrimSpace(entry)); err != nil {
 			return nil, err
 		}
+	}
+	for _, entry := range o.Deny {
+		found, err := readDenial(g.resolver, strings.TrimSpace(entry))
+		if err != nil {
+			return nil, err
+		}
+		g.denied = append(g.denied, found...)
+	}
+	for _, entry := range o.Own {
+		found, err := readDenial(g.resolver, entry)
+		if _, unknown := errors.AsType[*net.DNSError](err); err != nil && !unknown {
+			return nil, err
+		}
+		g.own = append(g.own, found...)
 	}
 	return g, nil
 }
@@ -111,11 +131,9 @@ func nameKey(host, port string) string {
 // DialContext connects over TCP to host:port, or returns an error that wraps [ErrRefused]. Clients of all
 // protocols connect with it.
 func (g *Guard) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
-	dialer := net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive, Resolver: g.resolver}
-	if host, port, err := net.SplitHostPort(address); err != nil || !g.names[nameKey(host, port)] {
-		dialer.Control = g.Control
-	} else {
-		dialer.Control = onlyTCP
+	dialer := net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive, Resolver: g.resolver, Control: g.Control}
+	if host, port, err := net.SplitHostPort(address); err == nil && g.names[nameKey(host, port)] {
+		dialer.Control = g.controlNamed
 	}
 	return dialer.DialContext(ctx, network, address)
 }
@@ -138,6 +156,18 @@ func (g *Guard) Control(network, address string, c syscall.RawConn) error {
 	return nil
 }
 
+// controlNamed is Control for a name that is allowed: only what is denied is refused.
+func (g *Guard) controlNamed(network, address string, c syscall.RawConn) error {
+	if err := onlyTCP(network, address, c); err != nil {
+		return err
+	}
+	to, err := netip.ParseAddrPort(address)
+	if err != nil || covers(g.denied, to) {
+		return ErrRefused
+	}
+	return nil
+}
+
 func onlyTCP(network, _ string, _ syscall.RawConn) error {
 	if network != "tcp4" && network != "tcp6" {
 		return ErrRefused
@@ -147,8 +177,13 @@ func onlyTCP(network, _ string, _ syscall.RawConn) error {
 
 func (g *Guard) allowed(to netip.AddrPort) bool {
 	ip := to.Addr()
-	if g.addresses[to] {
+	switch {
+	case covers(g.denied, to):
+		return false
+	case g.addresses[to]:
 		return true
+	case covers(g.own, to):
+		return false
 	}
 	isMetadata := slices.Contains(metadata, ip)
 	for _, network := range g.networks {

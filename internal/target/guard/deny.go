@@ -1,0 +1,90 @@
+package guard
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"code.dny.dev/ssrf"
+)
+
+// resolveTimeout is for a name in a list of denials.
+const resolveTimeout = 5 * time.Second
+
+// denial is where targets may not connect to.
+type denial struct {
+	network netip.Prefix
+	port    uint16 // 0: all
+}
+
+// readDenial reads an entry. A name stands for the addresses that it has now.
+func readDenial(resolver *net.Resolver, entry string) ([]denial, error) {
+	if network, err := netip.ParsePrefix(entry); err == nil {
+		return []denial{{network: network.Masked()}}, nil
+	}
+	host, port, err := net.SplitHostPort(entry)
+	n, bad := strconv.ParseUint(port, 10, 16)
+	if err != nil || bad != nil || n == 0 || host == "" || strings.ContainsAny(host, "/* ") {
+		return nil, fmt.Errorf("targets.deny: %q is neither a network such as 10.0.0.0/8 nor host:port such as "+
+			"db.internal:5432", entry)
+	}
+	ips := []netip.Addr{}
+	if ip, err := netip.ParseAddr(host); err == nil {
+		ips = append(ips, ip)
+	} else {
+		ctx, cancel := context.WithTimeout(context.Background(), resolveTimeout)
+		defer cancel()
+		if resolver == nil {
+			resolver = net.DefaultResolver
+		}
+		if ips, err = resolver.LookupNetIP(ctx, "ip", host); err != nil {
+			return nil, fmt.Errorf("targets.deny: find the addresses of %s: %w", host, err)
+		}
+	}
+	return denialsOf(ips, uint16(n))
+}
+
+// denialsOf denies a port of addresses. A program that listens on the unspecified address is reached by every address of
+// this machine.
+func denialsOf(ips []netip.Addr, port uint16) (out []denial, err error) {
+	for _, ip := range ips {
+		ip = ip.Unmap().WithZone("")
+		out = append(out, denial{netip.PrefixFrom(ip, ip.BitLen()), port})
+		if !ip.IsUnspecified() {
+			continue
+		}
+		interfaces, err := net.InterfaceAddrs()
+		if err != nil {
+			return nil, fmt.Errorf("list the addresses of this machine: %w", err)
+		}
+		out = append(out, denial{netip.MustParsePrefix("127.0.0.0/8"), port}, denial{netip.MustParsePrefix("::1/128"), port})
+		for _, i := range interfaces {
+			if network, err := netip.ParsePrefix(i.String()); err == nil {
+				own := network.Addr().Unmap().WithZone("")
+				out = append(out, denial{netip.PrefixFrom(own, own.BitLen()), port})
+			}
+		}
+	}
+	return out, nil
+}
+
+// covers reports whether a list denies an address, in any of the forms that lead to it. The kernel connects to the
+// loopback address if the address is unspecified.
+func covers(list []denial, to netip.AddrPort) bool {
+	ip := to.Addr().Unmap().WithZone("")
+	forms := []netip.Addr{ip}
+	if ip.IsUnspecified() {
+		forms = append(forms, netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback())
+	}
+	if ssrf.IPv6NAT64Prefix.Contains(ip) {
+		forms = append(forms, embeddedIPv4(ip))
+	}
+	return slices.ContainsFunc(list, func(d denial) bool {
+		return (d.port == 0 || d.port == to.Port()) && slices.ContainsFunc(forms, d.network.Contains)
+	})
+}
