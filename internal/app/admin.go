@@ -13,17 +13,19 @@ import (
 	"github.com/belfry-dev/belfry/internal/postgres"
 )
 
-// These functions work with the URL of the database, because no API key has these rights. Those that change roles, the
-// schema or namespaces need that of the owner.
-
-// ErrNoRole is returned if a database role does not exist.
-var ErrNoRole = postgres.ErrNoRole
+// No API key has these rights. The URL must be that of the owner to change roles, the schema or namespaces.
 
 // OpenError means that everyone may connect to a database, and that this user may not change it.
 type OpenError = postgres.OpenError
 
 // MigrateParams says which migrations to apply.
 type MigrateParams = postgres.MigrateParams
+
+// ErrNoRole is returned if a database role does not exist.
+var ErrNoRole = postgres.ErrNoRole
+
+// CheckLink returns an error if a connection to the database could lead over a network without verified TLS.
+func CheckLink(url string) error { return postgres.CheckLink(url) }
 
 // Migrate updates the schema of the database. It returns how many migrations it applied, and the schema after that.
 func Migrate(ctx context.Context, url string, p MigrateParams) (applied int, s postgres.Schema, err error) {
@@ -32,9 +34,6 @@ func Migrate(ctx context.Context, url string, p MigrateParams) (applied int, s p
 	}
 	return applied, s, err
 }
-
-// CheckLink returns an error if a connection to the database could lead over a network without verified TLS.
-func CheckLink(url string) error { return postgres.CheckLink(url) }
 
 // Grant gives a database role the rights that nodes need, and no more. Other logins can no longer connect.
 func Grant(ctx context.Context, url, role string) error {
@@ -46,8 +45,7 @@ func Grant(ctx context.Context, url, role string) error {
 	return err
 }
 
-// FirstKey creates the first key of the default namespace and returns its secret. It returns an empty
-// string if the namespace already has a key.
+// FirstKey creates the first key of the default namespace and returns its secret; empty: it has a key.
 func FirstKey(ctx context.Context, url string) (string, error) {
 	return fromDatabase(ctx, url, func(db *postgres.DB) (string, error) {
 		return db.Admin().FirstKey(ctx, access.DefaultNamespace, 0)
@@ -65,8 +63,7 @@ func CreateNamespace(ctx context.Context, url, name string) (secret string, err 
 	})
 }
 
-// CreateKey creates a key of a namespace and returns its secret. It is the way back in for an operator who
-// has lost the last key.
+// CreateKey creates a key of a namespace and returns its secret, also for an operator who has lost the last key.
 func CreateKey(ctx context.Context, url, namespace, name string, role access.Role) (secret string, err error) {
 	return fromDatabase(ctx, url, func(db *postgres.DB) (string, error) {
 		all, err := db.Admin().Namespaces(ctx)

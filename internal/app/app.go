@@ -123,10 +123,9 @@ func Serve(ctx context.Context, c Config, log *slog.Logger) (err error) {
 	if c.commands != nil {
 		defer c.commands.Close()
 	}
-	if c.API.URL == "" {
+	if c.listening = w.addresses; c.API.URL == "" {
 		c.API.URL = w.url(c)
 	}
-	c.listening = w.addresses
 	defer startTracer(ctx, c.tracer, db.Admin())()
 	n, err := newNode(ctx, c, db, log, m)
 	if err != nil {
@@ -140,7 +139,7 @@ func Serve(ctx context.Context, c Config, log *slog.Logger) (err error) {
 	defer api.Close()
 	h.watch(ctx, n, schema)
 	w.open(ctx, m.watchAPI(n.newAPI(api)))
-	log.Info("node started", "version", c.Version, "node", c.Name, "address", w.address, "tls", c.TLSCert != "",
+	log.Info("node started", "version", c.Version, "node", c.Name, "address", w.addresses[0], "tls", c.TLSCert != "",
 		"database", config.Redact(c.DatabaseURL), "schema", schema, "partitions", job.Partitions)
 	running = true
 	err = n.run(ctx)
@@ -192,17 +191,12 @@ type node struct {
 
 // guard decides where targets may connect to. They may not connect to the database, or to this node itself.
 func (c *Config) guard() (*guard.Guard, error) {
-	own := slices.Clone(c.listening)
-	if c.DatabaseURL != "" {
-		hosts, err := postgres.Hosts(c.DatabaseURL)
-		if err != nil {
-			return nil, err
-		}
-		own = append(own, hosts...)
+	hosts, err := postgres.Hosts(c.DatabaseURL)
+	if err != nil {
+		return nil, err
 	}
-	return guard.New(guard.Options{
-		Allow: c.Targets.Allowed(), Deny: c.Targets.Denied(), Own: own, NoPublic: c.NoPublicTargets,
-	})
+	own, t := slices.Concat(hosts, c.listening), c.Targets
+	return guard.New(guard.Options{Allow: t.Allowed(), Deny: t.Denied(), Own: own, NoPublic: c.NoPublicTargets})
 }
 
 func newNode(ctx context.Context, c Config, db *postgres.DB, log *slog.Logger, m *metrics) (n *node, err error) {

@@ -50,8 +50,7 @@ func awaitDatabase(ctx context.Context, c Config, h *health, log *slog.Logger) (
 	return schema, err
 }
 
-// awaitSchema waits until belfry migrate has run. If the database becomes unreachable meanwhile, it waits without a limit,
-// as awaitDatabase does.
+// awaitSchema waits until belfry migrate has run, and without a limit while the database is unreachable.
 func awaitSchema(ctx context.Context, c Config, h *health, log *slog.Logger) (schema int64, err error) {
 	h.wait(forSchema)
 	reportState(log, c.Systemd.Waiting(forSchema))
@@ -120,8 +119,7 @@ func createHistory(ctx context.Context, db *postgres.DB, log *slog.Logger) (err 
 // BootstrapLife is the life of a key that a node prints when it starts: its output is often a log that many can read.
 const BootstrapLife = 24 * time.Hour
 
-// prepare refuses a database role that bypasses row-level security, and creates what a node needs before
-// it works.
+// prepare refuses an unsafe database role, and creates what a node needs before it works.
 func prepare(ctx context.Context, c Config, db *postgres.DB, log *slog.Logger) error {
 	if err := db.Admin().CheckRole(ctx); err != nil && !c.Scratch {
 		return err

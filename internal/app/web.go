@@ -28,8 +28,7 @@ const answerTime = 5 * time.Second
 
 // web serves HTTP: the UI, health and metrics from start to end, the API while the node works.
 type web struct {
-	address   string
-	addresses []string // with that of metrics
+	addresses []string // of the API, and of metrics if they have their own
 	servers   []*http.Server
 	api       atomic.Pointer[http.Handler]
 }
@@ -55,11 +54,11 @@ func listen(ctx context.Context, c Config, log *slog.Logger, m *metrics, h *heal
 		m.certificate.of.Store(cert)
 		secret = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: cert.get}
 	}
-	if w.address, err = w.serve(ctx, c.Listen, public, log, secret); err != nil {
+	if err = w.serve(ctx, c.Listen, public, log, secret); err != nil {
 		return nil, fmt.Errorf("listen for the API, health and metrics (another address: --listen): %w", err)
 	}
 	if c.MetricsListen != "" {
-		if _, err := w.serve(ctx, c.MetricsListen, private, log, nil); err != nil {
+		if err := w.serve(ctx, c.MetricsListen, private, log, nil); err != nil {
 			w.stop(ctx)
 			return nil, fmt.Errorf("listen for metrics (another address: --metrics-listen): %w", err)
 		}
@@ -70,10 +69,10 @@ func listen(ctx context.Context, c Config, log *slog.Logger, m *metrics, h *heal
 // serve serves an address until stop. Without a TLS config it serves plain HTTP.
 func (w *web) serve(
 	ctx context.Context, address string, h http.Handler, log *slog.Logger, secret *tls.Config,
-) (string, error) {
+) error {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
-		return "", err
+		return err
 	}
 	s := rest.HTTP(h)
 	s.TLSConfig = secret
@@ -88,23 +87,22 @@ func (w *web) serve(
 		_ = s.Serve(listener)
 	}()
 	w.addresses = append(w.addresses, listener.Addr().String())
-	return listener.Addr().String(), nil
+	return nil
 }
 
 // url returns the URL of the API as this node knows it; a proxy may have another.
 func (w *web) url(c Config) string {
 	if c.TLSCert != "" {
-		return "https://" + w.address
+		return "https://" + w.addresses[0]
 	}
-	return "http://" + w.address
+	return "http://" + w.addresses[0]
 }
 
 func (w *web) serveAPI(out http.ResponseWriter, r *http.Request) { (*w.api.Load()).ServeHTTP(out, r) }
 
 func (w *web) setAPI(h http.Handler) { w.api.Store(&h) }
 
-// open serves the API until ctx ends. Then new requests are sent to another node, and requests in progress
-// continue.
+// open serves the API until ctx ends. Then another node gets new requests, and those in progress continue.
 func (w *web) open(ctx context.Context, api *server.Server) {
 	w.setAPI(api.Handler())
 	context.AfterFunc(ctx, func() {
