@@ -20,6 +20,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/server"
 	"github.com/belfry-dev/belfry/internal/server/oidc"
 	"github.com/belfry-dev/belfry/internal/server/rest"
+	"github.com/belfry-dev/belfry/internal/share"
 	"github.com/belfry-dev/belfry/internal/target"
 )
 
@@ -79,12 +80,13 @@ func (w *web) serve(
 	// The HTTP server logs only broken connections of clients.
 	s.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug)
 	w.servers = append(w.servers, s)
+	limited := share.LimitByFiles(listener, maxFiles(), log)
 	go func() {
 		if secret != nil {
-			_ = s.ServeTLS(listener, "", "") // it returns when the server is stopped
+			_ = s.ServeTLS(limited, "", "") // it returns when the server is stopped
 			return
 		}
-		_ = s.Serve(listener)
+		_ = s.Serve(limited)
 	}()
 	w.addresses = append(w.addresses, listener.Addr().String())
 	return nil

@@ -152,6 +152,7 @@ func HTTP(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler: secure(h), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: ReadTimeout, WriteTimeout: 60 * time.Second,
 		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: 100}, // of a connection; it bounds what resets can leave behind too
 	}
 }
 
