@@ -37,7 +37,7 @@ func newTarget(t *testing.T, opts http.Options) *http.Target {
 	return target
 }
 
-func allow(t *testing.T, places ...string) *guard.Guard {
+func allow(t testing.TB, places ...string) *guard.Guard {
 	t.Helper()
 	g, err := guard.New(guard.Options{Allow: places})
 	require.NoError(t, err)
