@@ -14,7 +14,8 @@ var groups = []struct {
 	{"Namespaces and keys", []string{"namespace", "api_key", "login_session"}},
 	{"Jobs and cursors", []string{"cursor", "cursor_skip", "job", "job_label", "job_version", "job_pause_end"}},
 	{"Runs and history", []string{
-		"run", "run_history", "run_output", "run_output_live", "dead_letter", "archive_day", "archive_setting",
+		"run", "run_history", "run_history_kept", "run_history_copy", "history_rule",
+		"run_output", "run_output_live", "dead_letter", "archive_day", "archive_setting",
 	}},
 	{"Queues and limits", []string{"queue", "queue_rate", "permit", "queue_waiter"}},
 	{"Sessions and partitions", []string{"session", "partition", "cluster", "failover"}},

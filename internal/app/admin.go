@@ -63,6 +63,11 @@ func CreateNamespace(ctx context.Context, url, name string) (secret string, err 
 	})
 }
 
+// KeepNamespace sets how long ended runs of a namespace are kept. 0: as the setting keep_history says.
+func KeepNamespace(ctx context.Context, url, name string, keep time.Duration) error {
+	return withDatabase(ctx, url, func(db *postgres.DB) error { return db.Admin().KeepNamespace(ctx, name, keep) })
+}
+
 // CreateKey creates a key of a namespace and returns its secret, also for an operator who has lost the last key.
 func CreateKey(ctx context.Context, url, namespace, name string, role access.Role) (secret string, err error) {
 	return fromDatabase(ctx, url, func(db *postgres.DB) (string, error) {

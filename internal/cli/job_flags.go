@@ -103,6 +103,12 @@ var fieldFlags = []fieldFlag{
 		number: true,
 	},
 	{flag: "keep-finished-for", path: "keep_finished_for", help: "how long a finished one-off is kept (default 24h)"},
+	{flag: "keep-history", path: "keep_history", help: "how long ended runs are kept, such as 365d"},
+	{
+		flag: "keep-failures", path: "keep_failures",
+		help:   "keep this many of the last failed runs, however old they are",
+		number: true,
+	},
 }
 
 // jobFlags adds the flags that describe a job.

@@ -72,7 +72,9 @@ type jobView struct {
 		Max           int    `json:"max"`
 		Paused        string `json:"paused"`
 	} `json:"missed"`
-	PauseAfterFailures int `json:"pause_after_failures"`
+	PauseAfterFailures int    `json:"pause_after_failures"`
+	KeepHistory        string `json:"keep_history"`
+	KeepFailures       int    `json:"keep_failures"`
 }
 
 type targetView struct {
@@ -256,6 +258,8 @@ func showJob(r *remote.Server, raw []byte, stats string) error {
 			{"delivery", j.Delivery},
 			{"max runs", number(j.MaxRuns)},
 			{"pauses after", number(j.PauseAfterFailures)},
+			{"keeps history for", j.KeepHistory},
+			{"keeps failures", number(j.KeepFailures)},
 			{"version", strconv.Itoa(int(j.Version))},
 			{"created", by(j.CreatedAt, j.CreatedBy, zone)},
 			{"updated", by(j.UpdatedAt, j.UpdatedBy, zone)},

@@ -18,7 +18,7 @@ SELECT due_at, max(seq), bool_or(ran)
 FROM (SELECT r.due_at, r.seq, true AS ran FROM run r
       WHERE r.partition = $1 AND r.job_id = $2 AND r.due_at >= $3 AND r.due_at <= $4
       UNION ALL
-      SELECT h.due_at, h.seq, h.ended <> 4 /* skipped */ FROM run_history h
+      SELECT h.due_at, h.seq, h.ended <> 4 /* skipped */ FROM run_history_all h
       WHERE h.job_id = $2 AND h.due_at >= $3 AND h.due_at <= $4) k
 GROUP BY due_at`
 

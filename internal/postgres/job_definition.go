@@ -183,6 +183,26 @@ func (d *definition) keep() *time.Duration {
 	return &keep
 }
 
+// keepHistory returns how long ended runs stay; nil: the namespace decides.
+func (d *definition) keepHistory() *time.Duration {
+	if d.KeepHistory == 0 {
+		return nil
+	}
+	keep := time.Duration(d.KeepHistory)
+	return &keep
+}
+
+// keepFailures returns how many failed runs stay longer than the history; nil: none.
+func (d *definition) keepFailures() *int16 {
+	if d.KeepFailures == 0 {
+		return nil
+	}
+	return &d.KeepFailures
+}
+
+// keepsRuns reports whether runs may stay longer than the history.
+func (d *definition) keepsRuns() bool { return d.KeepHistory > 0 || d.KeepFailures > 0 }
+
 // sameTimes reports whether runs are due and may start at the same times as before.
 func (d *definition) sameTimes(old *definition) bool {
 	sameEnd := d.endAt == nil && old.endAt == nil || d.endAt != nil && old.endAt != nil && d.endAt.Equal(*old.endAt)

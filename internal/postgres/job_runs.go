@@ -217,7 +217,7 @@ func (c *change) withoutEnded(ctx context.Context, due []job.DueTime) ([]job.Due
 		times[i] = d.DueAt
 	}
 	rows, err := c.tx.Query(
-		ctx, `SELECT due_at FROM run_history WHERE job_id = $1 AND due_at = ANY ($2) AND seq = 0`, c.job.ID, times,
+		ctx, `SELECT due_at FROM run_history_all WHERE job_id = $1 AND due_at = ANY ($2) AND seq = 0`, c.job.ID, times,
 	)
 	if err != nil {
 		return nil, err

@@ -19,7 +19,7 @@ SELECT j.partition,
        greatest((SELECT coalesce(max(r.seq), 0) + 1 FROM run r
                  WHERE r.partition = j.partition AND r.job_id = j.id AND r.due_at = $3 AND r.seq > 0),
                 CASE WHEN $6 /* a user chose the time: a run of that time may have been cancelled */ THEN (
-                    SELECT coalesce(max(h.seq), 0) + 1 FROM run_history h
+                    SELECT coalesce(max(h.seq), 0) + 1 FROM run_history_all h
                     WHERE h.job_id = j.id AND h.due_at = $3 AND h.seq > 0) END),
        j.version, j.id, $3, $3, 0 /* pending */, 0, j.priority, 1 /* trigger */, j.admit, j.queue_id,
        j.concurrency_key, j.concurrency_max, j.handler, j.handler IS NULL, $4, nullif($5, '')

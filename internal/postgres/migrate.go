@@ -334,7 +334,11 @@ func explain(err error) (applied int, _ error) {
 	return applied, fmt.Errorf("%s: %w", step, err)
 }
 
-const lockNotAvailable = "55P03" // SQLSTATE of a statement that waited for longer than lock_timeout
+// SQLSTATEs.
+const (
+	lockNotAvailable = "55P03" // a statement waited for longer than lock_timeout
+	notReady         = "55000" // object_not_in_prerequisite_state: see belfry_lock_history
+)
 
 // Code is the SQLSTATE of an error of the server; empty: it is none.
 func Code(err error) string {

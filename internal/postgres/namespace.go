@@ -3,11 +3,14 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/access"
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/problem"
 )
 
 const insertNamespace = `
@@ -36,6 +39,33 @@ func (a *Admin) CreateNamespace(ctx context.Context, name string) (n access.Name
 	return n, err
 }
 
+// KeepNamespace sets how long ended runs of a namespace are kept. 0: as the setting keep_history says. ErrNotFound: there is
+// no such namespace.
+func (a *Admin) KeepNamespace(ctx context.Context, name string, keep time.Duration) error {
+	var c problem.Checker
+	if keep != 0 {
+		problem.Between(&c, "keep_history", job.Duration(keep), [2]job.Duration{job.MinKeepHistory, job.MaxKeepHistory})
+	}
+	if err := c.Err(); err != nil {
+		return err
+	}
+	return a.db.Tx(ctx, "set the retention of a namespace", func(tx pgx.Tx) error {
+		const set = `
+UPDATE namespace SET keep_history = nullif($2::interval, interval '0') WHERE name = $1 RETURNING id`
+		var id uuid.UUID
+		err := tx.QueryRow(ctx, set, name, keep).Scan(raw(&id))
+		if noRows(err) {
+			return fmt.Errorf("%w: there is no namespace %q; belfry namespace list shows them", ErrNotFound, name)
+		}
+		if err != nil {
+			return err
+		}
+		return audit(ctx, tx, auditParams{id, itself, "namespace.update", name}, struct {
+			KeepHistory job.Duration `json:"keep_history"`
+		}{job.Duration(keep)})
+	})
+}
+
 // CreateCanary creates the namespace of the canary, unless it exists. It returns false if its name is taken.
 func (a *Admin) CreateCanary(ctx context.Context) (ok bool, err error) {
 	err = a.db.QueryRow(ctx, `SELECT belfry_create_canary($1)`, access.CanaryNamespace).Scan(&ok)
@@ -47,7 +77,7 @@ func (a *Admin) CreateCanary(ctx context.Context) (ok bool, err error) {
 
 // Namespaces lists all namespaces by name.
 func (a *Admin) Namespaces(ctx context.Context) ([]access.Namespace, error) {
-	rows, err := a.db.Query(ctx, `SELECT id, name, created_at FROM namespace ORDER BY name`)
+	rows, err := a.db.Query(ctx, `SELECT id, name, created_at, keep_history FROM namespace ORDER BY name`)
 	if err != nil {
 		return nil, fmt.Errorf("list namespaces: %w", err)
 	}

@@ -34,7 +34,7 @@ FROM (SELECT unnest(@numbers::integer[]) AS n, unnest(@partitions::smallint[]) A
          ORDER BY r.due_at DESC LIMIT @limit)
         UNION ALL
         (SELECT ` + endedBrief + `
-         FROM run_history h
+         FROM run_history_all h
          WHERE h.job_id = k.job_id AND h.ended_at >= @since
          ORDER BY h.due_at DESC LIMIT @limit)
         UNION ALL

@@ -114,7 +114,7 @@ func TestRecentRunsWalkTheirIndexes(t *testing.T) {
 	for _, statistics := range []string{"never analysed", "analysed"} {
 		require.Equal(t, []string{
 			"cursor by partition id", "cursor_skip by partition cursor_id from_due", "job by partition id", "queue",
-			"run by partition job_id", "run_history by job_id",
+			"run by partition job_id", "run_history by job_id", "run_history_copy", "run_history_kept by job_id ended_at",
 		}, b.explain(ofHistory(sent), "force_custom_plan"), statistics)
 		b.exec(`ANALYZE`)
 	}

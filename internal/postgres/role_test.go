@@ -33,6 +33,7 @@ func TestAServerDoesNotWorkAsOwnerOrSuperuser(t *testing.T) {
 // see TestSessionsOfOthers.
 var tables = []string{
 	"namespace", "session", "queue", "cursor", "cursor_skip", "job", "job_version", "run", "run_history", "dead_letter",
+	"run_history_kept", "history_rule",
 	"api_key", "audit_log", "job_label", "idempotent_response", "operation", "operation_item", "secret", "permit",
 	"queue_waiter",
 	"queue_rate", "run_output", "run_output_live", "audit_finding", "job_pause_end",
@@ -73,6 +74,8 @@ func TestNoRowCrossesANamespace(t *testing.T) {
 			status, queue_id)
 		SELECT partition, 0, 1, id, now(), now(), now(), 1, 1, 0, 0, queue_id FROM job`,
 	)
+	b.exec(`INSERT INTO run_history_kept SELECT * FROM run_history`)
+	b.exec(`INSERT INTO history_rule SELECT DISTINCT namespace_id FROM job`)
 	b.exec(`INSERT INTO run_output SELECT partition, 0, 1, id, now(), now(), namespace_id, 1, 'x' FROM job`)
 	b.exec(`INSERT INTO run_output_live SELECT partition, 0, 1, id, now(), namespace_id, 1, 'x' FROM job`)
 	b.exec(`INSERT INTO operation (id, namespace_id, kind, filter, failed_until, rate, state, count, actor,

@@ -49,7 +49,7 @@ func (a *API) CancelRun(ctx context.Context, o job.RunParams) (attempt int16, er
 }
 
 const lastEnd = `
-SELECT ended FROM run_history
+SELECT ended FROM run_history_all
 WHERE job_id = $1 AND due_at = $2 AND seq = $3
 ORDER BY ended_at DESC LIMIT 1`
 

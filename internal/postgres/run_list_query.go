@@ -49,7 +49,7 @@ const runsOfJob = selectEntries + `
          ORDER BY r.due_at DESC, r.seq DESC LIMIT @limit)
         UNION ALL
         (SELECT ` + endedEntry + `
-         FROM run_history h
+         FROM run_history_all h
          WHERE h.job_id = @job AND h.due_at >= @from AND h.due_at < @to
            AND (h.due_at, h.seq, h.ended_at) < (@after_due, @after_seq, @after_ended)
            AND h.ended = ANY (@ended) AND ` + wantEnded + `
@@ -66,7 +66,7 @@ const inWindow = `h.ended_at >= @from AND h.ended_at < @to
 // bitmap scan.
 const runsEnded = selectEntries + `
     SELECT ` + endedEntry + `
-    FROM run_history h
+    FROM run_history_all h
     WHERE h.ended = ANY (@ended) AND ` + inWindow + `) x
 ORDER BY x.ended_at DESC, x.job_id DESC, x.due_at DESC, x.seq DESC`
 
@@ -75,7 +75,7 @@ ORDER BY x.ended_at DESC, x.job_id DESC, x.due_at DESC, x.seq DESC`
 const runsUnsuccessful = selectEntries + `
     SELECT h.* FROM queue q, unnest(@ended::smallint[]) AS how, LATERAL (
         SELECT ` + endedEntry + `
-        FROM run_history h
+        FROM run_history_all h
         WHERE h.queue_id = q.id AND h.ended = how AND h.ended <> 1 /* succeeded */ AND ` + inWindow + `) h
     WHERE q.namespace_id = belfry_namespace() AND (@queue = 0 OR q.id = @queue)
     ORDER BY h.ended_at DESC, h.job_id DESC, h.due_at DESC, h.seq DESC LIMIT @limit) x
@@ -97,8 +97,10 @@ const historyFrom = `coalesce((
            FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
            WHERE i.inhparent = 'run_history'::regclass), now())`
 
-// oldestHistory reads the clock, the first day of history that is still there, and the id of the queue.
+// oldestHistory reads the clock, where the oldest run may be, and the id of the queue. Kept runs may be of any age. The
+// size of their table is read instead of a row: row-level security may hide all of them.
 const oldestHistory = `
-SELECT now(), ` + historyFrom + `,
+SELECT now(),
+       CASE WHEN pg_relation_size('run_history_kept') > 0 THEN to_timestamp(0) ELSE ` + historyFrom + ` END,
        CASE WHEN @name = '' THEN 0
             ELSE (SELECT id FROM queue WHERE namespace_id = @namespace AND name = @name) END`

@@ -20,7 +20,7 @@ const oneRun = selectEntries + `
         WHERE r.partition = @partition AND r.job_id = @job AND r.due_at = @due AND r.seq = @seq
         UNION ALL
         (SELECT ` + endedEntry + `
-         FROM run_history h
+         FROM run_history_all h
          WHERE h.job_id = @job AND h.due_at = @due AND h.seq = @seq
          ORDER BY h.ended_at DESC LIMIT 100)) u) x
 ORDER BY x.ended_at DESC`

@@ -15,7 +15,7 @@ import (
 const endedRun = `
 SELECT h.attempt, h.origin, h.due_to IS NOT NULL, d.job_id IS NOT NULL, d.payload,
        coalesce(d.idempotency_key, h.idempotency_key), h.ended, h.ended_at
-FROM run_history h
+FROM run_history_all h
 LEFT JOIN dead_letter d ON d.partition = $1 AND d.job_id = $2 AND d.due_at = $3 AND d.seq = $4
 WHERE h.job_id = $2 AND h.due_at = $3 AND h.seq = $4
 ORDER BY h.ended_at DESC LIMIT 1`

@@ -240,13 +240,13 @@ FROM (
      ORDER BY r.due_at DESC LIMIT @limit)
     UNION ALL
     (SELECT ` + endedBrief + `
-     FROM run_history h
+     FROM run_history_all h
      WHERE h.job_id = @job AND h.due_at >= @from AND h.due_at < @to AND h.ended_at >= @ended
      ORDER BY h.due_at DESC LIMIT @limit)
     UNION ALL
     (SELECT * FROM (
         SELECT ` + endedBrief + `
-        FROM run_history h
+        FROM run_history_all h
         WHERE h.job_id = @job AND h.due_at < @from AND h.ended_at >= @ended AND h.seq = 0
         ORDER BY h.due_at DESC LIMIT @reaching) b
      WHERE b.due_to >= @from)) e

@@ -156,7 +156,7 @@ const newestRuns = `
      WHERE r.partition = $1 AND r.job_id = $2 AND (r.state <> 0 /* pending */ OR r.attempt > 0 OR r.run_at <= now())
      ORDER BY r.due_at DESC, r.seq DESC LIMIT 1)
     UNION ALL
-    (SELECT h.due_at, h.seq FROM run_history h
+    (SELECT h.due_at, h.seq FROM run_history_all h
      WHERE h.job_id = $2 AND h.due_to IS NULL
      ORDER BY h.due_at DESC, h.seq DESC LIMIT 1)) x
  ORDER BY due_at DESC, seq DESC LIMIT 1)
@@ -213,14 +213,14 @@ const entriesAt = selectEntries + `
          ORDER BY r.due_at LIMIT 20)
         UNION ALL
         (SELECT ` + endedEntry + `
-         FROM run_history h
+         FROM run_history_all h
          WHERE h.job_id = @job AND h.due_at >= @at AND h.due_at < @after
            AND (@seq::smallint IS NULL OR h.seq = @seq)
          ORDER BY h.due_at LIMIT 100)
         UNION ALL
         (SELECT * FROM (
              SELECT ` + endedEntry + `
-             FROM run_history h
+             FROM run_history_all h
              WHERE h.job_id = @job AND h.due_at < @at AND h.seq = 0 AND @seq::smallint IS NULL
              ORDER BY h.due_at DESC LIMIT 5) h
          WHERE h.due_to >= @at)) u) x

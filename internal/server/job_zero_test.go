@@ -26,6 +26,7 @@ func TestAZeroIsNotADefault(t *testing.T) {
 		"timeout":                `"timeout":"0s"`,
 		"report_timeout":         `"report_timeout":"0s"`,
 		"keep_finished_for":      `"keep_finished_for":"0s"`,
+		"keep_history":           `"keep_history":"0s"`,
 	} {
 		whole := start + "," + part + "}"
 		refused := func(problem any) {

@@ -2100,10 +2100,18 @@ type Job struct {
 	// Examples: job.name + '/' + string(due_at)
 	IdempotencyKey string `json:"idempotency_key,omitempty,omitzero"`
 
+	// KeepFailures How many failed runs stay that are older than the setting keep_history, the newest ones. Default 0.
+	KeepFailures int32 `json:"keep_failures,omitempty,omitzero"`
+
 	// KeepFinishedFor How long a finished one-off job is kept. Default 24h.
 	//
 	// Examples: 24h
 	KeepFinishedFor string `json:"keep_finished_for,omitempty,omitzero"`
+
+	// KeepHistory How long ended runs of the job are kept, if that is longer than the setting keep_history, at most 3660d. Default: as the namespace says, or else the setting.
+	//
+	// Examples: 365d
+	KeepHistory string `json:"keep_history,omitempty,omitzero"`
 
 	// Labels For filters. At most 32 labels.
 	Labels  map[string]string `json:"labels,omitempty,omitzero"`
@@ -2268,10 +2276,18 @@ type JobInput struct {
 	// Examples: job.name + '/' + string(due_at)
 	IdempotencyKey string `json:"idempotency_key,omitempty,omitzero"`
 
+	// KeepFailures How many failed runs stay that are older than the setting keep_history, the newest ones. Default 0.
+	KeepFailures int32 `json:"keep_failures,omitempty,omitzero"`
+
 	// KeepFinishedFor How long a finished one-off job is kept. Default 24h.
 	//
 	// Examples: 24h
 	KeepFinishedFor string `json:"keep_finished_for,omitempty,omitzero"`
+
+	// KeepHistory How long ended runs of the job are kept, if that is longer than the setting keep_history, at most 3660d. Default: as the namespace says, or else the setting.
+	//
+	// Examples: 365d
+	KeepHistory string `json:"keep_history,omitempty,omitzero"`
 
 	// Labels For filters. At most 32 labels.
 	Labels map[string]string `json:"labels,omitempty,omitzero"`
@@ -2369,10 +2385,18 @@ type JobPatch struct {
 	// Examples: job.name + '/' + string(due_at)
 	IdempotencyKey string `json:"idempotency_key,omitempty,omitzero"`
 
+	// KeepFailures How many failed runs stay that are older than the setting keep_history, the newest ones. Default 0.
+	KeepFailures int32 `json:"keep_failures,omitempty,omitzero"`
+
 	// KeepFinishedFor How long a finished one-off job is kept. Default 24h.
 	//
 	// Examples: 24h
 	KeepFinishedFor string `json:"keep_finished_for,omitempty,omitzero"`
+
+	// KeepHistory How long ended runs of the job are kept, if that is longer than the setting keep_history, at most 3660d. Default: as the namespace says, or else the setting.
+	//
+	// Examples: 365d
+	KeepHistory string `json:"keep_history,omitempty,omitzero"`
 
 	// Labels For filters. At most 32 labels.
 	Labels map[string]*string `json:"labels,omitempty,omitzero"`
@@ -3574,10 +3598,18 @@ type ResumedJob struct {
 	// Examples: job.name + '/' + string(due_at)
 	IdempotencyKey string `json:"idempotency_key,omitempty,omitzero"`
 
+	// KeepFailures How many failed runs stay that are older than the setting keep_history, the newest ones. Default 0.
+	KeepFailures int32 `json:"keep_failures,omitempty,omitzero"`
+
 	// KeepFinishedFor How long a finished one-off job is kept. Default 24h.
 	//
 	// Examples: 24h
 	KeepFinishedFor string `json:"keep_finished_for,omitempty,omitzero"`
+
+	// KeepHistory How long ended runs of the job are kept, if that is longer than the setting keep_history, at most 3660d. Default: as the namespace says, or else the setting.
+	//
+	// Examples: 365d
+	KeepHistory string `json:"keep_history,omitempty,omitzero"`
 
 	// Labels For filters. At most 32 labels.
 	Labels  map[string]string `json:"labels,omitempty,omitzero"`

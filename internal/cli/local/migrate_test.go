@@ -47,7 +47,23 @@ func TestNamespaceCommands(t *testing.T) {
 	require.ErrorContains(t, err, "use 1 to 63 of a-z")
 	out, err = run(t, "namespace", "list", "--database-url", url)
 	require.NoError(t, err)
-	require.Regexp(t, `(?m)^NAME +CREATED UTC\ndefault +\S+ \S+\nteam-a +\S+ \S+$`, strings.TrimSpace(out))
+	require.Regexp(t, `(?m)^NAME +CREATED UTC +KEEP HISTORY\ndefault +\S+ \S+\s*\nteam-a +\S+ \S+$`, strings.TrimSpace(out))
+
+	set := func(name, keep string) error {
+		_, err := run(t, "namespace", "keep-history", name, keep, "--database-url", url)
+		return err
+	}
+	require.NoError(t, set("team-a", "365d"))
+	out, err = run(t, "namespace", "list", "--database-url", url)
+	require.NoError(t, err)
+	require.Regexp(t, `(?m)^team-a .* 365d$`, out)
+	require.ErrorContains(t, set("team-a", "long"), `"long" is not a time; use one such as 365d, or default`)
+	require.ErrorContains(t, set("team-a", "3661d"), "use 1d to 3660d")
+	require.ErrorContains(t, set("team-b", "365d"), `there is no namespace "team-b"`)
+	require.NoError(t, set("team-a", "default"))
+	out, err = run(t, "namespace", "list", "-o", "json", "--database-url", url)
+	require.NoError(t, err)
+	require.NotContains(t, out, "keep_history")
 
 	out, err = run(t, "namespace", "key", "team-a", "--role", "viewer", "--database-url", url)
 	require.NoError(t, err)

@@ -10,6 +10,8 @@ import (
 	"github.com/belfry-dev/belfry/internal/app"
 	"github.com/belfry-dev/belfry/internal/cli/terminal"
 	"github.com/belfry-dev/belfry/internal/cli/usage"
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
 func newNamespace() *cobra.Command {
@@ -18,9 +20,10 @@ func newNamespace() *cobra.Command {
 		Long: `Namespaces and their first keys are created with the database URL of its owner:
 no key reaches beyond its own namespace.`,
 		Example: `  belfry namespace create billing
+  belfry namespace keep-history billing 365d
   belfry namespace list`,
 	}
-	usage.Group(cmd, newNamespaceCreate(), newNamespaceList(), newNamespaceKey())
+	usage.Group(cmd, newNamespaceCreate(), newNamespaceKeepHistory(), newNamespaceList(), newNamespaceKey())
 	for _, c := range cmd.Commands() {
 		databaseFlags(c.Flags())
 	}
@@ -45,6 +48,31 @@ func newNamespaceCreate() *cobra.Command {
 	}
 }
 
+func newNamespaceKeepHistory() *cobra.Command {
+	return &cobra.Command{
+		Use: "keep-history NAME TIME", Short: "Set how long ended runs of a namespace are kept", Args: usage.Args(2, 2),
+		Long: `Set how long ended runs of a namespace are kept. Jobs may say otherwise.
+
+The word default removes it. A time that is shorter than the setting keep_history of the
+nodes has no effect.`,
+		Example: `  belfry namespace keep-history billing 365d
+  belfry namespace keep-history billing default`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			v, err := loadConfig(cmd)
+			if err != nil {
+				return err
+			}
+			var d time.Duration
+			if args[1] != "default" {
+				if d, err = schedule.ParseDuration(args[1]); err != nil {
+					return usage.Errorf("%q is not a time; use one such as 365d, or default", args[1])
+				}
+			}
+			return app.KeepNamespace(cmd.Context(), v.DatabaseURL, args[0], d)
+		},
+	}
+}
+
 func newNamespaceList() *cobra.Command {
 	var output *string
 	cmd := &cobra.Command{
@@ -65,11 +93,15 @@ func newNamespaceList() *cobra.Command {
 			}
 			items, rows := []namespaceView{}, [][]string{}
 			for _, n := range all {
-				items = append(items, namespaceView{n.Name, n.CreatedAt.UTC()})
-				rows = append(rows, []string{terminal.Clean(n.Name), terminal.Time(&n.CreatedAt, nil)})
+				keep := ""
+				if n.KeepHistory != nil {
+					keep = job.Duration(*n.KeepHistory).String()
+				}
+				items = append(items, namespaceView{n.Name, n.CreatedAt.UTC(), keep})
+				rows = append(rows, []string{terminal.Clean(n.Name), terminal.Time(&n.CreatedAt, nil), keep})
 			}
 			if *output == usage.Table {
-				return terminal.WriteTable(cmd.OutOrStdout(), []string{"NAME", "CREATED UTC"}, rows)
+				return terminal.WriteTable(cmd.OutOrStdout(), []string{"NAME", "CREATED UTC", "KEEP HISTORY"}, rows)
 			}
 			return terminal.WriteValue(cmd.OutOrStdout(), *output, items)
 		},
@@ -80,8 +112,9 @@ func newNamespaceList() *cobra.Command {
 
 // namespaceView is a namespace in the output for programs.
 type namespaceView struct {
-	Name      string    `json:"name"`
-	CreatedAt time.Time `json:"created_at"`
+	Name        string    `json:"name"`
+	CreatedAt   time.Time `json:"created_at"`
+	KeepHistory string    `json:"keep_history,omitempty"`
 }
 
 func newNamespaceKey() *cobra.Command {

@@ -41,6 +41,8 @@ type JobInput struct {
 
 	PauseAfterFailures int32         `json:"pause_after_failures,omitempty" minimum:"0"`
 	KeepFinishedFor    rest.Duration `json:"keep_finished_for,omitempty" example:"24h"`
+	KeepHistory        rest.Duration `json:"keep_history,omitempty" example:"365d"`
+	KeepFailures       int16         `json:"keep_failures,omitempty" minimum:"0" maximum:"1000"`
 }
 
 // Descriptions implements rest.Described.
@@ -59,6 +61,10 @@ func (JobInput) Descriptions() map[string]string {
 			"attempt and redrive. Default: the run's id.",
 		"pause_after_failures": "Number of failed runs in a row after which the job is paused. 0: never.",
 		"keep_finished_for":    "How long a finished one-off job is kept. Default 24h.",
+		"keep_history": "How long ended runs of the job are kept, if that is longer than the setting keep_history, at most " +
+			"3660d. Default: as the namespace says, or else the setting.",
+		"keep_failures": "How many failed runs stay that are older than the setting keep_history, the newest ones. " +
+			"Default 0.",
 	}
 }
 
@@ -156,6 +162,7 @@ func (in *JobInput) definition() (job.Definition, error) {
 			Timeout: duration("timeout", in.Timeout), ReportTimeout: duration("report_timeout", in.ReportTimeout),
 			Deadline:        duration("deadline", in.Deadline),
 			KeepFinishedFor: duration("keep_finished_for", in.KeepFinishedFor),
+			KeepHistory:     duration("keep_history", in.KeepHistory), KeepFailures: in.KeepFailures,
 		},
 	}
 	if r := in.Retry; r != nil {
@@ -249,6 +256,7 @@ func wireDefinition(d *job.Definition) JobInput {
 		Overlap: string(d.Overlap), Delivery: string(d.Delivery),
 		Timeout: wireDuration(d.Timeout), ReportTimeout: wireDuration(d.ReportTimeout),
 		Deadline: wireDuration(d.Deadline), KeepFinishedFor: wireDuration(d.KeepFinishedFor),
+		KeepHistory: wireDuration(d.KeepHistory), KeepFailures: d.KeepFailures,
 		IdempotencyKey: d.IdempotencyKey, PauseAfterFailures: d.PauseAfterFailures,
 	}
 	if c := d.Concurrency; c.Key != "" {

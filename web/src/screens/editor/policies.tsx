@@ -137,6 +137,8 @@ const restFields: Path[] = [
   ['idempotency_key'],
   ['max_runs'],
   ['keep_finished_for'],
+  ['keep_history'],
+  ['keep_failures'],
 ];
 
 /** Policies that few jobs need: shown if one is set. */
@@ -186,6 +188,14 @@ function Rest() {
         </Words>
         <Words before="kept for">
           <Text label="Keep when finished" path={['keep_finished_for']} />
+        </Words>
+      </Row>
+      <Row label="History" fields={[['keep_history'], ['keep_failures']]} at="keep_history">
+        <Words before="kept for">
+          <Text label="Keep history" path={['keep_history']} none="as the namespace" />
+        </Words>
+        <Words before="and the last" after="failed runs longer">
+          <Text label="Keep failures" path={['keep_failures']} number none="0" />
         </Words>
       </Row>
     </div>

@@ -97,6 +97,8 @@ export const anchors = [
   'max_runs',
   'pause_after_failures',
   'keep_finished_for',
+  'keep_history',
+  'keep_failures',
 ] as const;
 
 /** The input at which a problem is shown: the longest anchor that its field begins with. */
