@@ -71,18 +71,12 @@ func KeepNamespace(ctx context.Context, url, name string, keep time.Duration) er
 // CreateKey creates a key of a namespace and returns its secret, also for an operator who has lost the last key.
 func CreateKey(ctx context.Context, url, namespace, name string, role access.Role) (secret string, err error) {
 	return fromDatabase(ctx, url, func(db *postgres.DB) (string, error) {
-		all, err := db.Admin().Namespaces(ctx)
+		id, err := db.Admin().NamespaceNamed(ctx, namespace)
 		if err != nil {
 			return "", err
 		}
-		for _, n := range all {
-			if n.Name == namespace {
-				params := access.KeyParams{Namespace: n.ID, Name: name, Role: role, Actor: "belfry"}
-				_, secret, err = db.API().CreateKey(ctx, params)
-				return secret, err
-			}
-		}
-		return "", fmt.Errorf("there is no namespace %q; belfry namespace list shows them", namespace)
+		_, secret, err = db.API().CreateKey(ctx, access.KeyParams{Namespace: id, Name: name, Role: role, Actor: "belfry"})
+		return secret, err
 	})
 }
 

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/google/uuid"
-
 	"github.com/belfry-dev/belfry/internal/app/archiving"
 	"github.com/belfry-dev/belfry/internal/archive"
 	"github.com/belfry-dev/belfry/internal/config"
@@ -98,7 +96,7 @@ func FindArchivedRuns(ctx context.Context, c *config.Config, p ArchivedRunsParam
 
 // find finds the namespace and the job.
 func (p *ArchivedRunsParams) find(ctx context.Context, url string, q *archive.Query) error {
-	return withDatabase(ctx, url, func(db *postgres.DB) error {
+	return withDatabase(ctx, url, func(db *postgres.DB) (err error) {
 		id, notID := job.ParseJobID(p.Job)
 		if p.Namespace == "" && notID == nil {
 			namespace, err := db.Archive().NamespaceOf(ctx, id)
@@ -109,17 +107,8 @@ func (p *ArchivedRunsParams) find(ctx context.Context, url string, q *archive.Qu
 			return err
 		}
 		p.Namespace = cmp.Or(p.Namespace, "default")
-		all, err := db.Admin().Namespaces(ctx)
-		if err != nil {
+		if q.Namespace, err = db.Admin().NamespaceNamed(ctx, p.Namespace); err != nil {
 			return err
-		}
-		for _, n := range all {
-			if n.Name == p.Namespace {
-				q.Namespace = n.ID
-			}
-		}
-		if q.Namespace == uuid.Nil {
-			return fmt.Errorf("there is no namespace %q; belfry namespace list shows them", p.Namespace)
 		}
 		if notID == nil {
 			q.Job = id

@@ -39,8 +39,16 @@ func (a *Admin) CreateNamespace(ctx context.Context, name string) (n access.Name
 	return n, err
 }
 
-// KeepNamespace sets how long ended runs of a namespace are kept. 0: as the setting keep_history says. ErrNotFound: there is
-// no such namespace.
+// NamespaceNamed returns the id of a namespace. The error says how to find the names that exist.
+func (a *Admin) NamespaceNamed(ctx context.Context, name string) (id uuid.UUID, err error) {
+	err = a.db.QueryRow(ctx, `SELECT id FROM namespace WHERE name = $1`, name).Scan(raw(&id))
+	if noRows(err) {
+		return id, fmt.Errorf("there is no namespace %q; belfry namespace list shows them", name)
+	}
+	return id, err
+}
+
+// KeepNamespace sets how long ended runs of a namespace are kept. 0: as the setting keep_history says.
 func (a *Admin) KeepNamespace(ctx context.Context, name string, keep time.Duration) error {
 	var c problem.Checker
 	if keep != 0 {
@@ -49,15 +57,13 @@ func (a *Admin) KeepNamespace(ctx context.Context, name string, keep time.Durati
 	if err := c.Err(); err != nil {
 		return err
 	}
+	id, err := a.NamespaceNamed(ctx, name)
+	if err != nil {
+		return err
+	}
 	return a.db.Tx(ctx, "set the retention of a namespace", func(tx pgx.Tx) error {
-		const set = `
-UPDATE namespace SET keep_history = nullif($2::interval, interval '0') WHERE name = $1 RETURNING id`
-		var id uuid.UUID
-		err := tx.QueryRow(ctx, set, name, keep).Scan(raw(&id))
-		if noRows(err) {
-			return fmt.Errorf("%w: there is no namespace %q; belfry namespace list shows them", ErrNotFound, name)
-		}
-		if err != nil {
+		const set = `UPDATE namespace SET keep_history = nullif($2::interval, interval '0') WHERE id = $1`
+		if _, err := tx.Exec(ctx, set, id, keep); err != nil {
 			return err
 		}
 		return audit(ctx, tx, auditParams{id, itself, "namespace.update", name}, struct {

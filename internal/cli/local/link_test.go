@@ -34,8 +34,8 @@ func TestCommandsRefuseAnUnverifiedDatabase(t *testing.T) {
 	_, port, err := net.SplitHostPort(listener.Addr().String())
 	require.NoError(t, err)
 	arguments := map[string][]string{
-		"namespace create": {"team"}, "namespace key": {"team"}, "restore accept": {"--occurrences", "run"},
-		"archive runs": {"--job", "report"},
+		"namespace create": {"team"}, "namespace key": {"team"}, "namespace keep-history": {"team", "365d"},
+		"restore accept": {"--occurrences", "run"}, "archive runs": {"--job", "report"},
 	}
 	var tried []string
 	var walk func(cmd *cobra.Command)
