@@ -63,7 +63,7 @@ func (n *node) auditHeadOnce(ctx context.Context) (time.Duration, error) {
 	}
 	for _, h := range heads {
 		if logged[h.Namespace] != h.AuditMark {
-			n.log.InfoContext(ctx, "audit log", "namespace", h.Namespace, "mark", h.AuditMark)
+			n.log.InfoContext(ctx, "audit log", "namespace", h.Namespace, "mark", h.String())
 		}
 	}
 	return auditHeadPause, nil

@@ -165,20 +165,26 @@ func TestAMarkOfTheAuditLog(t *testing.T) {
 	for range 3 {
 		create("before")
 	}
-	logged := &strings.Builder{}
 	db := postgres.New(server, postgres.Options{})
-	n := &node{
-		db: db, metrics: newMetrics(testConfig("")), log: slog.New(slog.NewTextHandler(logged, nil)),
+	logged := &strings.Builder{}
+	var mark access.AuditMark
+	for line, handler := range map[string]slog.Handler{
+		`(?m)msg="audit log" namespace=default mark="?([^"\n]+)"?$`:        slog.NewTextHandler(logged, nil),
+		`(?m)"msg":"audit log","namespace":"default","mark":"([^"\n]+)"}$`: slog.NewJSONHandler(logged, nil),
+	} {
+		logged.Reset()
+		n := &node{db: db, metrics: newMetrics(testConfig("")), log: slog.New(handler)}
+		for range 2 {
+			_, err := n.auditHeadOnce(ctx)
+			require.NoError(t, err)
+		}
+		found := regexp.MustCompile(line).FindAllStringSubmatch(logged.String(), -1)
+		require.Len(t, found, 1, "it is logged again only if it has changed: %s", logged)
+		var ok bool
+		mark, ok = access.ParseAuditMark(found[0][1])
+		require.True(t, ok)
+		require.EqualValues(t, 3, mark.Seq)
 	}
-	for range 2 {
-		_, err := n.auditHeadOnce(ctx)
-		require.NoError(t, err)
-	}
-	found := regexp.MustCompile(`(?m)msg="audit log" namespace=default mark="?([^"\n]+)"?$`).FindAllStringSubmatch(logged.String(), -1)
-	require.Len(t, found, 1, "it is logged again only if it has changed: %s", logged)
-	mark, ok := access.ParseAuditMark(found[0][1])
-	require.True(t, ok)
-	require.EqualValues(t, 3, mark.Seq)
 	verify := func(from access.AuditMark) (int64, error) {
 		good, _, err := store.VerifyAudit(ctx, access.DefaultNamespace, from, 1000)
 		return good.Seq, err
