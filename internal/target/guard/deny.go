@@ -25,7 +25,11 @@ type denial struct {
 // readDenial reads an entry. A name stands for the addresses that it has now.
 func readDenial(resolver *net.Resolver, entry string) ([]denial, error) {
 	if network, err := netip.ParsePrefix(entry); err == nil {
-		return []denial{{network: network.Masked()}}, nil
+		network = network.Masked()
+		if ip := network.Addr(); ip.Is4In6() { // addresses are compared as IPv4
+			network = netip.PrefixFrom(ip.Unmap(), network.Bits()-96)
+		}
+		return []denial{{network: network}}, nil
 	}
 	host, port, err := net.SplitHostPort(entry)
 	n, bad := strconv.ParseUint(port, 10, 16)

@@ -65,6 +65,9 @@ type Options struct {
 	Own      []string      // addresses and names with a port, which take precedence over networks in Allow
 	NoPublic bool          // public addresses need an entry too
 	Resolver *net.Resolver // nil: the system's
+
+	// Unresolved is called for a name in Own that has no address; may be nil.
+	Unresolved func(entry string, err error)
 }
 
 // New creates a Guard from the operator's lists. It resolves the names in Deny and Own. A name in Own that has no
@@ -92,8 +95,10 @@ func New(o Options) (*Guard, error) {
 	}
 	for _, entry := range o.Own {
 		found, err := readDenial(g.resolver, entry)
-		if _, unknown := errors.AsType[*net.DNSError](err); err != nil && !unknown {
+		if unknown, ok := errors.AsType[*net.DNSError](err); err != nil && !ok {
 			return nil, err
+		} else if ok && o.Unresolved != nil {
+			o.Unresolved(entry, unknown)
 		}
 		g.own = append(g.own, found...)
 	}
