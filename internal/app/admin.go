@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -15,8 +14,11 @@ import (
 
 // No API key has these rights. The URL must be that of the owner to change roles, the schema or namespaces.
 
-// OpenError means that everyone may connect to a database, and that this user may not change it.
-type OpenError = postgres.OpenError
+// ConnectError means that Grant did not change who may connect to the database.
+type ConnectError = postgres.ConnectError
+
+// GrantParams says which login gets the rights of a server.
+type GrantParams = postgres.GrantParams
 
 // MigrateParams says which migrations to apply.
 type MigrateParams = postgres.MigrateParams
@@ -35,14 +37,18 @@ func Migrate(ctx context.Context, url string, p MigrateParams) (applied int, s p
 	return applied, s, err
 }
 
-// Grant gives a database role the rights that nodes need, and no more. Other logins can no longer connect.
-func Grant(ctx context.Context, url, role string) error {
-	err := postgres.GrantServer(ctx, url, role)
-	if errors.Is(err, ErrNoRole) {
-		return fmt.Errorf("%w; nodes log in as one that does not own the tables: "+
-			"CREATE ROLE %s LOGIN PASSWORD '…', then run belfry migrate again", err, role)
+// Grant gives a database role the rights that nodes need, and no more.
+func Grant(ctx context.Context, url string, p GrantParams) error {
+	return postgres.GrantServer(ctx, url, p)
+}
+
+// MakeServerRole creates a login role with the rights that a node needs. If the role exists, it gets the
+// new password. The URL is that of a superuser.
+func MakeServerRole(ctx context.Context, url, role, password string) error {
+	if err := postgres.CreateServer(ctx, url, role, password); err != nil {
+		return err
 	}
-	return err
+	return Grant(ctx, url, GrantParams{Role: role})
 }
 
 // FirstKey creates the first key of the default namespace and returns its secret; empty: it has a key.

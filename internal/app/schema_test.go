@@ -34,7 +34,7 @@ func TestWaitForSchema(t *testing.T) {
 	require.ErrorContains(t, err, "permission denied")
 	require.True(t, notMigrated(err), "a node must not end between the tables and the rights")
 
-	require.NoError(t, Grant(t.Context(), owner, role))
+	require.NoError(t, Grant(t.Context(), owner, GrantParams{Role: role}))
 	s.log.await(t, "schema check recovered")
 	awaitReady(t, "http://"+c.Listen, http.StatusOK, "")
 	require.NoError(t, s.end(t))

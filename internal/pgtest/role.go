@@ -52,7 +52,7 @@ END $$`
 	}
 	var err error
 	for range 20 { // two grants at the same time fail with "tuple concurrently updated"
-		if err = postgres.GrantServer(t.Context(), url, serverRole); err == nil {
+		if err = postgres.GrantServer(t.Context(), url, postgres.GrantParams{Role: serverRole}); err == nil {
 			return
 		}
 	}

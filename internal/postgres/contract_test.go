@@ -54,7 +54,7 @@ func newUpgraded(t *testing.T) *upgraded {
 	u := &upgraded{t: t, owner: asOwner}
 	require.NotZero(t, u.migrate(program(t), false))
 	role := pgtest.Role(t, url, "LOGIN")
-	require.NoError(t, postgres.GrantServer(t.Context(), asOwner, role))
+	require.NoError(t, postgres.GrantServer(t.Context(), asOwner, postgres.GrantParams{Role: role}))
 	u.nodes = pgtest.As(t, url, role)
 	return u
 }

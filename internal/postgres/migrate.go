@@ -63,6 +63,8 @@ type MigrateParams struct {
 	Contract bool
 	// All applies every migration. A database that no node has used gets all of them in any case.
 	All bool
+	// New is called if the database has no schema yet; nil: it is not.
+	New func()
 	// Waiting is called while Migrate waits for other transactions; nil: it is not.
 	Waiting func(error)
 }
@@ -144,6 +146,9 @@ func selectTarget(
 ) (target int64, rest, err error) {
 	if target, err = readVersion(ctx, db); err != nil {
 		return 0, nil, err
+	}
+	if target == 0 && p.New != nil {
+		p.New()
 	}
 	all := p.All || target == 0
 	if !all {

@@ -56,8 +56,8 @@ func TestOwnerAndServerAreTwo(t *testing.T) {
 	role := pgtest.Role(t, url, "LOGIN")
 	server := openAs(t, pgtest.As(t, url, role))
 	require.Error(t, server.CheckRole(ctx), "not granted yet")
-	require.NoError(t, postgres.GrantServer(ctx, asOwner, role))
-	require.NoError(t, postgres.GrantServer(ctx, asOwner, role), "again")
+	require.NoError(t, postgres.GrantServer(ctx, asOwner, postgres.GrantParams{Role: role}))
+	require.NoError(t, postgres.GrantServer(ctx, asOwner, postgres.GrantParams{Role: role}), "again")
 	require.NoError(t, server.CheckRole(ctx))
 
 	store := openAs(t, asOwner)
@@ -121,7 +121,7 @@ func TestUnsafeRolesAreRefused(t *testing.T) {
 		require.ErrorContains(t, openAs(t, pgtest.As(t, url, pgtest.Role(t, url, attributes))).CheckRole(ctx), want)
 	}
 	safe := pgtest.Role(t, url, "LOGIN IN ROLE belfry_api, belfry_engine")
-	require.NoError(t, postgres.GrantServer(ctx, url, safe))
+	require.NoError(t, postgres.GrantServer(ctx, url, postgres.GrantParams{Role: safe}))
 	require.NoError(t, openAs(t, pgtest.As(t, url, safe)).CheckRole(ctx))
 }
 
@@ -133,7 +133,7 @@ func cluster(t *testing.T) (asOwner, asServer, server string) {
 	_, err := postgres.Migrate(t.Context(), asOwner, postgres.MigrateParams{})
 	require.NoError(t, err)
 	server = pgtest.Role(t, url, "LOGIN")
-	require.NoError(t, postgres.GrantServer(t.Context(), asOwner, server))
+	require.NoError(t, postgres.GrantServer(t.Context(), asOwner, postgres.GrantParams{Role: server}))
 	return asOwner, pgtest.As(t, url, server), server
 }
 
@@ -172,8 +172,8 @@ func TestLoginsOfOtherClustersAreRefused(t *testing.T) {
 	require.ErrorContains(t, err, "as the owner of the database run: "+statements)
 
 	// A login that may grant, and does not own the database, learns what the owner has to do.
-	var open postgres.OpenError
-	require.ErrorAs(t, postgres.GrantServer(ctx, asServer, server), &open)
+	var open postgres.ConnectError
+	require.ErrorAs(t, postgres.GrantServer(ctx, asServer, postgres.GrantParams{Role: server}), &open)
 	require.ErrorContains(t, open, "as its owner run: GRANT CONNECT")
 	execAs(t, asOwner, statements)
 	require.NoError(t, store.CheckRole(ctx))
@@ -181,7 +181,7 @@ func TestLoginsOfOtherClustersAreRefused(t *testing.T) {
 	require.ErrorContains(t, err, "permission denied for database")
 
 	// A second login for nodes of this cluster is granted by name, whoever else may connect.
-	require.NoError(t, postgres.GrantServer(ctx, asOwner, stranger))
+	require.NoError(t, postgres.GrantServer(ctx, asOwner, postgres.GrantParams{Role: stranger}))
 	execAs(t, asStranger, `SELECT`)
 	require.NoError(t, store.CheckRole(ctx))
 }

@@ -24,9 +24,8 @@ func TestAServerDoesNotWorkAsOwnerOrSuperuser(t *testing.T) {
 	pool := pgtest.New(t)
 	require.ErrorContains(t, pgtest.NewStore(pool).CheckRole(t.Context()), "is a superuser")
 	require.NoError(t, pgtest.NewStore(pgtest.AsServer(t, pool)).CheckRole(t.Context()))
-	require.ErrorIs(
-		t, postgres.GrantServer(t.Context(), pool.Config().ConnString(), "nobody_at_all"), postgres.ErrNoRole,
-	)
+	err := postgres.GrantServer(t.Context(), pool.Config().ConnString(), postgres.GrantParams{Role: "nobody_at_all"})
+	require.ErrorIs(t, err, postgres.ErrNoRole)
 }
 
 // tables are all tables with rows of namespaces. Sessions of workers belong to a namespace, sessions of nodes to none:

@@ -137,7 +137,7 @@ func (d *database) serverURL(t *testing.T) string {
 	defer func() { require.NoError(t, c.Close(t.Context())) }()
 	_, err = c.Exec(t.Context(), `CREATE ROLE `+serverRole+` LOGIN`)
 	require.NoError(t, err)
-	require.NoError(t, postgres.GrantServer(t.Context(), d.url(), serverRole))
+	require.NoError(t, postgres.GrantServer(t.Context(), d.url(), postgres.GrantParams{Role: serverRole}))
 	return pgtest.As(t, d.url(), serverRole)
 }
 

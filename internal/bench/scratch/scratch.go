@@ -87,7 +87,7 @@ func (s *Database) createRole(ctx context.Context) error {
 	} else {
 		s.NodeURL = s.URL + " user=" + s.Name + " password=" + password // the last of two counts
 	}
-	return postgres.GrantServer(ctx, s.URL, s.Name)
+	return postgres.GrantServer(ctx, s.URL, postgres.GrantParams{Role: s.Name})
 }
 
 // Close closes the connections.

@@ -16,9 +16,9 @@ func newMigrate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "migrate", Short: "Bring the database's schema up to date", Args: noArgs,
 		Long: `Bring the schema up to date, as the owner of the database. Let the role that
-nodes log in as do what they need, and let no other login connect to the database.
-The first time, create an admin key of the namespace default and print it: it
-cannot be shown again.
+nodes log in as do what they need. The first time, and with --server-role, also let
+no other login connect to the database. The first time, create an admin key of the
+namespace default and print it: it cannot be shown again.
 
 Nodes of the previous version keep working, so you can roll back. A contract
 migration, which removes what they use, is applied with --contract only. It fails
@@ -32,8 +32,10 @@ while a live node does not know it.`,
 				return err
 			}
 			warn(cmd, v)
+			created := false
 			n, schema, err := app.Migrate(cmd.Context(), v.DatabaseURL, app.MigrateParams{
 				Contract: contract,
+				New:      func() { created = true },
 				Waiting: func(err error) {
 					cmd.PrintErrln("waiting, and trying again for up to 5 minutes:", err)
 				},
@@ -45,7 +47,7 @@ while a live node does not know it.`,
 			if err != nil {
 				return err
 			}
-			if err := grant(cmd, v.DatabaseURL, role); err != nil || noKey {
+			if err := grant(cmd, v.DatabaseURL, role, created); err != nil || noKey {
 				return err
 			}
 			secret, err := app.FirstKey(cmd.Context(), v.DatabaseURL)
@@ -70,15 +72,24 @@ const (
 
 // grant lets nodes log in as a role. A missing default role is only a warning: the operator may create it
 // later, or use another name.
-func grant(cmd *cobra.Command, url, role string) error {
-	err := app.Grant(cmd.Context(), url, role)
-	if errors.Is(err, app.ErrNoRole) && !cmd.Flags().Changed(serverRole) {
-		_, _ = fmt.Fprintln(cmd.ErrOrStderr(), "warning:", err)
-		return nil
+func grant(cmd *cobra.Command, url, role string, created bool) error {
+	byDefault := !cmd.Flags().Changed(serverRole)
+	err := app.Grant(cmd.Context(), url, app.GrantParams{
+		Role: role, Default: byDefault, New: created,
+		Revoked: func(database string) {
+			_, _ = fmt.Fprintf(cmd.OutOrStdout(), "revoked CONNECT on database %s from PUBLIC; other programs that use"+
+				" it need: GRANT CONNECT ON DATABASE %s TO …\n", database, database)
+		},
+	})
+	var warning error
+	if open, ok := errors.AsType[app.ConnectError](err); ok {
+		warning = open
+	} else if errors.Is(err, app.ErrNoRole) && byDefault {
+		warning = err
 	}
-	if open, ok := errors.AsType[app.OpenError](err); ok {
-		_, _ = fmt.Fprintln(cmd.ErrOrStderr(), "warning:", open)
-		err = nil
+	if warning != nil {
+		_, err = fmt.Fprintln(cmd.ErrOrStderr(), "warning:", warning)
+		return err
 	}
 	if err == nil {
 		_, err = fmt.Fprintf(cmd.OutOrStdout(), "nodes can log in as %s\n", role)

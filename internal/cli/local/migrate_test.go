@@ -1,10 +1,12 @@
 package local_test
 
 import (
+	"context"
 	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/access"
@@ -18,7 +20,7 @@ func TestMigratePrintsTheFirstKeyOnce(t *testing.T) {
 	url := pgtest.EmptyURL(t)
 	role := pgtest.Role(t, url, "LOGIN")
 	out, err := run(t, "migrate", "--database-url", url, "--no-key", "--server-role", "nobody_at_all")
-	require.ErrorContains(t, err, "CREATE ROLE nobody_at_all LOGIN PASSWORD '…', then run belfry migrate again")
+	require.ErrorContains(t, err, "CREATE ROLE nobody_at_all LOGIN PASSWORD '…', then run: belfry migrate --server-role nobody_at_all")
 	require.Contains(t, out, "the schema is up to date")
 	require.NotRegexp(t, secretLine, out)
 
@@ -33,6 +35,74 @@ func TestMigratePrintsTheFirstKeyOnce(t *testing.T) {
 	out, err = run(t, "migrate", "--contract", "--database-url", url, "--server-role", role)
 	require.NoError(t, err)
 	require.Contains(t, out, "0 migrations applied, the schema is up to date")
+}
+
+// TestMigrateClosesOnlyForWhomItKnows: a migration closes a new database, and that of a login that the operator named. It
+// changes nothing else: the default name may be the login of another cluster, and other programs may use the database.
+func TestMigrateClosesOnlyForWhomItKnows(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	url := pgtest.EmptyURL(t)
+	conn, err := pgx.Connect(ctx, url)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, conn.Close(context.WithoutCancel(ctx))) })
+	database := `"` + conn.Config().Database + `"`
+	exec := func(sql string) {
+		_, err := conn.Exec(ctx, strings.ReplaceAll(sql, "{db}", database))
+		require.NoError(t, err, sql)
+	}
+	// It belongs to the whole PostgreSQL server, and is never dropped.
+	exec(`DO $$ BEGIN CREATE ROLE belfry_server LOGIN; EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$`)
+	migrate := func(args ...string) string {
+		out, err := run(t, append([]string{"migrate", "--no-key", "--database-url", url}, args...)...)
+		require.NoError(t, err)
+		return out
+	}
+	enters := func(role string) bool {
+		c, err := pgx.Connect(ctx, pgtest.As(t, url, role))
+		if err == nil {
+			require.NoError(t, c.Close(ctx))
+			return true
+		}
+		require.ErrorContains(t, err, "permission denied for database")
+		return false
+	}
+	program := pgtest.Role(t, url, "LOGIN")
+	revoked := "revoked CONNECT on database " + database + " from PUBLIC; other programs that use it need: GRANT CONNECT ON"
+
+	out := migrate()
+	require.Contains(t, out, revoked, "the database is new")
+	require.Contains(t, out, "nodes can log in as belfry_server")
+	require.True(t, enters("belfry_server"))
+	require.False(t, enters(program))
+
+	// This cluster's nodes log in as another role, and belfry_server is the login of another cluster.
+	prod := pgtest.Role(t, url, "LOGIN IN ROLE belfry_api, belfry_engine")
+	exec(`REVOKE CONNECT ON DATABASE {db} FROM belfry_server; GRANT CONNECT ON DATABASE {db} TO PUBLIC`)
+	out = migrate()
+	require.NotContains(t, out, "revoked")
+	require.Contains(t, out, "warning: everyone may connect to the database")
+	require.Contains(t, out, "belfry migrate --server-role LOGIN; or as the owner of the database run: GRANT CONNECT")
+	require.NotContains(t, out, "TO \"belfry_server\"", "that would let the other cluster in")
+	require.True(t, enters(prod))
+	require.True(t, enters(program), "it shares the database")
+
+	out = migrate("--server-role", prod)
+	require.Contains(t, out, revoked)
+	require.Contains(t, out, "nodes can log in as "+prod)
+	require.True(t, enters(prod))
+	require.False(t, enters("belfry_server"))
+	require.False(t, enters(program))
+
+	out = migrate()
+	require.Contains(t, out, "warning: belfry_server may not connect to the database")
+	require.False(t, enters("belfry_server"))
+	require.True(t, enters(prod))
+
+	// A grant to everyone by the operator stays.
+	exec(`GRANT CONNECT ON DATABASE {db} TO PUBLIC`)
+	require.Contains(t, migrate(), "warning: everyone may connect to the database")
+	require.True(t, enters(program))
 }
 
 func TestNamespaceCommands(t *testing.T) {
