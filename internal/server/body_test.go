@@ -140,7 +140,9 @@ func TestBodiesNeedLittleMemory(t *testing.T) { //nolint:paralleltest // it meas
 		return strings.TrimSuffix(out.String(), ",")
 	}
 	long := strings.Repeat("x", 900<<10)
-	const patch, plain = "application/merge-patch+json", "application/json"
+	badMembers := `{` + wide(`"m%d":0`, 90) + "}\n"
+	badLabels := `{"name":"a","schedule":"every 1h","target":{"kind":"noop"},"labels":{` + wide(`"-%d":"x"`, 60) + "}}\n"
+	const patch, plain, lines = "application/merge-patch+json", "application/json", "application/x-ndjson"
 	for name, c := range map[string]struct{ method, path, media, text string }{
 		"deep patch":        {"PATCH", "/jobs/j", patch, deep(9_990, `"`+long+`"`)},
 		"2,000 levels":      {"PATCH", "/jobs/j", patch, deep(2_000, `"`+long+`"`)},
@@ -158,6 +160,10 @@ func TestBodiesNeedLittleMemory(t *testing.T) { //nolint:paralleltest // it meas
 		"1 MB of reports":   {"POST", session + ":complete", plain, list("reports", "{}", 1<<20-100)},
 		"handlers":          {"POST", session + ":claim", plain, list("handlers", "1", 200<<10)},
 		"handlers by case":  {"POST", session + ":claim", plain, list("Handlers", "1", 200<<10)},
+		"lines of a bulk":   {"POST", "/jobs:bulk", lines, strings.Repeat("1\n", 8<<20)},
+		"lines of a diff":   {"POST", "/jobs:diff", lines, strings.Repeat("1\n", 8<<20)},
+		"problems of lines": {"POST", "/jobs:diff", lines, strings.Repeat(badMembers, 500)},
+		"labels of lines":   {"POST", "/jobs:bulk", lines, strings.Repeat(badLabels, 500)},
 	} {
 		var w *httptest.ResponseRecorder
 		peak := peakHeap(func() { w = d.send(c.method, c.path, c.media, c.text) })

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -126,6 +127,31 @@ func TestDiffIsBounded(t *testing.T) {
 	last := items[47].(map[string]any)
 	require.EqualValues(t, 8_001, last["more_fields"])
 	require.NotContains(t, last, "fields")
+}
+
+// TestProblemsOfLinesAreBounded: an answer lists the first problem of each line and 1,000 others, and counts the rest.
+func TestProblemsOfLinesAreBounded(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	var members []string
+	for i := range 61 {
+		members = append(members, fmt.Sprintf(`"m%d":0`, i))
+	}
+	line := `{"name":"a","schedule":"every 1h","target":{"kind":"noop"},` + strings.Join(members, ",") + `}`
+	items := b.ndjson("/jobs:diff", slices.Repeat([]string{line}, 50)...)["items"].([]any)
+	listed := 0
+	for _, item := range items {
+		for _, p := range item.(map[string]any)["problems"].([]any) {
+			if p.(map[string]any)["field"] != "" {
+				listed++
+			}
+		}
+	}
+	require.Equal(t, 50+1_000, listed)
+	require.Len(t, items[0].(map[string]any)["problems"], 61)
+	last := items[49].(map[string]any)["problems"].([]any)
+	require.Len(t, last, 2)
+	require.Contains(t, last[1].(map[string]any)["problem"], "60 more are not listed")
 }
 
 // viewsAt is a store whose database has a time of its own.

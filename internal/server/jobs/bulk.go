@@ -132,15 +132,15 @@ func splitLines(body []byte) (out []line, err error) {
 	for text := range bytes.Lines(body) {
 		number++
 		if text = bytes.TrimSpace(text); len(text) > 0 {
+			if len(out) == maxBulkLines {
+				return nil, rest.NewProblem("too_large",
+					fmt.Sprintf("more than %d lines; send the jobs in several requests", maxBulkLines))
+			}
 			out = append(out, line{number, text})
 		}
 	}
-	switch {
-	case len(out) == 0:
+	if len(out) == 0 {
 		return nil, rest.NewProblem("invalid", "the body is empty; send a job on each line")
-	case len(out) > maxBulkLines:
-		return nil, rest.NewProblem("too_large",
-			fmt.Sprintf("%d lines; send at most %d in one request", len(out), maxBulkLines))
 	}
 	return out, nil
 }

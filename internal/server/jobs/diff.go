@@ -86,6 +86,7 @@ const (
 	diffPage      = 100     // jobs that are read at once
 	maxDiffValues = 8 << 20 // bytes of fields in the answer
 	perField      = 64      // bytes that a field takes besides its path and values
+	maxListed     = 1000    // problems in the answer, besides the first one of each line
 )
 
 func (h *Handlers) diffJobs(ctx context.Context, in *diffJobsInput) (*diffJobsOutput, error) {
@@ -97,7 +98,7 @@ func (h *Handlers) diffJobs(ctx context.Context, in *diffJobsInput) (*diffJobsOu
 	if err != nil {
 		return nil, err
 	}
-	d := differ{h: h, from: now, budget: job.LoadBudget, values: maxDiffValues, lineOf: map[string]int{}}
+	d := differ{h: h, from: now, budget: job.LoadBudget, values: maxDiffValues, listed: maxListed, lineOf: map[string]int{}}
 	for page := range slices.Chunk(lines, diffPage) {
 		if err := d.page(ctx, page); err != nil {
 			return nil, err
@@ -112,6 +113,7 @@ type differ struct {
 	from   time.Time
 	budget int            // occurrences that may still be counted
 	values int            // bytes of fields that may still be returned
+	listed int            // problems that may still be listed
 	lineOf map[string]int // line by name
 	out    DiffResult
 }
@@ -168,13 +170,13 @@ func (d *differ) read(l line) (job.Definition, error) {
 	return definition, nil
 }
 
-// problems returns what is wrong with a line, by field.
+// problems returns what is wrong with a line, by field. The last one counts those that are not listed.
 func (d *differ) problems(ctx context.Context, err error) []rest.FieldProblem {
-	p := d.h.api.Problem(ctx, err)
-	if len(p.Problems) > 0 {
-		return p.Problems
+	p := d.h.api.Problem(ctx, err).Within(&d.listed)
+	if len(p.Problems) == 0 || p.More() > 0 {
+		return append(p.Problems, rest.FieldProblem{Problem: p.Detail})
 	}
-	return []rest.FieldProblem{{Problem: p.Detail}}
+	return p.Problems
 }
 
 // nameIn returns the name in a line that is not valid, if it has one.

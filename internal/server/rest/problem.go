@@ -120,8 +120,28 @@ func (p *Problem) list(found []FieldProblem, more int) {
 	room := max(0, maxProblems-len(p.Problems))
 	p.Problems = append(p.Problems, found[:min(room, len(found))]...)
 	if p.more += more + max(0, len(found)-room); p.more > 0 {
-		p.Detail = fmt.Sprintf("%s; %d more are not listed", seeProblems, p.more)
+		p.Detail = p.counted()
 	}
+}
+
+// Within lists the first problem and as many others as a budget still has, and counts the rest.
+func (p *Problem) Within(budget *int) *Problem {
+	found := p.Problems
+	kept := min(len(found), 1+*budget)
+	*budget -= max(0, kept-1)
+	if kept < len(found) {
+		p.Problems = slices.Clone(found[:kept]) // the others are not kept in memory
+		p.more += len(found) - kept
+		p.Detail = p.counted()
+	}
+	return p
+}
+
+// More returns how many problems are not listed.
+func (p *Problem) More() int { return p.more }
+
+func (p *Problem) counted() string {
+	return fmt.Sprintf("%s; %d more are not listed", seeProblems, p.more)
 }
 
 // The details of problems that have no text of their own.
