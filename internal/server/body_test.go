@@ -14,6 +14,7 @@ import (
 	"runtime/metrics"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/assert"
@@ -21,6 +22,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/belfry-dev/belfry/internal/access"
+	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/pgtest"
 	"github.com/belfry-dev/belfry/internal/server"
@@ -257,16 +259,30 @@ func TestAPageGetsNoBody(t *testing.T) {
 	require.Equal(t, 200, w.Code)
 }
 
-// slowBody begins a request and sends the first byte of its body. It returns when the server reads the body.
-func (b *bundle) slowBody(key string) (finish func() int) {
+// dial opens a connection to the server.
+func (b *bundle) dial() net.Conn {
 	b.t.Helper()
 	address := strings.TrimSuffix(strings.TrimPrefix(b.url, "http://"), "/api/v1")
 	conn, err := new(net.Dialer).DialContext(b.t.Context(), "tcp", address)
 	require.NoError(b.t, err)
 	b.t.Cleanup(func() { _ = conn.Close() })
-	const text = `{"name":"k","role":"viewer"}`
-	_, err = fmt.Fprintf(conn, "POST /api/v1/keys HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n"+
-		"Content-Type: application/json\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n", key, len(text))
+	return conn
+}
+
+// patient is a time for bodies that slow machines do not exceed.
+const patient = time.Minute
+
+// slowBody begins a request and sends the first byte of its body. It returns when the server reads the body.
+func (b *bundle) slowBody(key string) (finish func() int) {
+	b.t.Helper()
+	return b.slow(key, "/keys", "application/json", `{"name":"k","role":"viewer"}`)
+}
+
+func (b *bundle) slow(key, path, media, text string) (finish func() int) {
+	b.t.Helper()
+	conn := b.dial()
+	_, err := fmt.Fprintf(conn, "POST /api/v1%s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n"+
+		"Content-Type: %s\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n", path, key, media, len(text))
 	require.NoError(b.t, err)
 	reader := bufio.NewReader(conn)
 	line, err := reader.ReadString('\n')
@@ -288,7 +304,7 @@ func (b *bundle) slowBody(key string) (finish func() int) {
 // TestSlowBodiesHoldNoSlot: requests whose body is on its way do not keep others out, and are served when it has come.
 func TestSlowBodiesHoldNoSlot(t *testing.T) {
 	t.Parallel()
-	b := limited(t, rest.Limits{Requests: 4})
+	b := limited(t, rest.Limits{Requests: 4, BodyTimeout: patient})
 	var finish []func() int
 	for range 4 {
 		key := b.newKey(defaultNamespace, access.Admin)
@@ -305,22 +321,65 @@ func TestSlowBodiesHoldNoSlot(t *testing.T) {
 // TestASlowBodyIsCutOff: a body has to arrive in time.
 func TestASlowBodyIsCutOff(t *testing.T) {
 	t.Parallel()
-	b := limited(t, rest.Limits{})
-	r, w := io.Pipe()
-	defer func() { _ = w.Close() }()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, b.url+"/keys", r)
-	require.NoError(t, err)
-	request.Header.Set("Authorization", "Bearer "+b.key)
-	resp, err := http.DefaultClient.Do(request)
-	require.NoError(t, err)
+	b := limited(t, rest.Limits{BodyTimeout: 100 * time.Millisecond})
+	for name, body := range map[string]string{
+		"length": "Content-Length: 1000\r\n\r\n{",
+		"chunks": "Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n",
+	} {
+		require.Equal(t, http.StatusRequestTimeout, b.stall(body), name)
+	}
+}
+
+// TestABodyThatIsTooLargeAndStopsIsCutOff: nothing waits for the rest of a body that was rejected.
+func TestABodyThatIsTooLargeAndStopsIsCutOff(t *testing.T) {
+	t.Parallel()
+	b := limited(t, rest.Limits{BodyTimeout: 3 * time.Second})
+	require.Equal(t, http.StatusRequestEntityTooLarge,
+		b.stall("Transfer-Encoding: chunked\r\n\r\n10000\r\n"+strings.Repeat(" ", 20<<10)))
+}
+
+// stall sends a login without its end. It returns the status of the answer, after which the connection has to end.
+func (b *bundle) stall(rest string) int {
+	b.t.Helper()
+	conn := b.dial()
+	require.NoError(b.t, conn.SetDeadline(clock.Now().Add(patient)))
+	_, err := fmt.Fprintf(conn, "POST /api/v1/session HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n%s", rest)
+	require.NoError(b.t, err)
+	reader := bufio.NewReader(conn)
+	resp, err := http.ReadResponse(reader, nil)
+	require.NoError(b.t, err)
 	defer func() { _ = resp.Body.Close() }()
-	require.Equal(t, http.StatusRequestTimeout, resp.StatusCode)
+	_, err = io.Copy(io.Discard, resp.Body)
+	require.NoError(b.t, err)
+	require.True(b.t, resp.Close)
+	_, err = reader.ReadByte()
+	require.ErrorIs(b.t, err, io.EOF)
+	return resp.StatusCode
+}
+
+// TestLargeBodiesLeaveMemoryToHeartbeats: a worker loses its session if its heartbeats are rejected.
+func TestLargeBodiesLeaveMemoryToHeartbeats(t *testing.T) {
+	t.Parallel()
+	b := limited(t, rest.Limits{Bodies: 64 << 20}) // bulks may arrive for 30 seconds
+	bulk := func(i int) string {
+		line := fmt.Sprintf(`{"name":"job-%d","schedule":"every 1h","target":{"kind":"noop"}}`, i)
+		return line + strings.Repeat(" ", 8<<20)
+	}
+	const media = "application/x-ndjson"
+	first, second := b.slow(b.key, "/jobs:bulk", media, bulk(1)), b.slow(b.key, "/jobs:bulk", media, bulk(2))
+	a := b.call("POST", "/jobs:bulk", bulk(3), "Content-Type", media)
+	require.Equal(t, http.StatusTooManyRequests, a.status, "%s", a.body)
+	a = b.call("POST", "/queues/q/sessions/none:heartbeat", `{"runs":[]}`)
+	require.Contains(t, string(a.body), "no such session", "the operation got it")
+	require.Equal(t, http.StatusOK, first())
+	require.Equal(t, http.StatusOK, second())
+	require.Equal(t, http.StatusOK, b.call("POST", "/jobs:bulk", bulk(3), "Content-Type", media).status)
 }
 
 // TestBodiesAreSharedByNamespaces: the bodies of one namespace cannot use all the memory that there is for bodies.
 func TestBodiesAreSharedByNamespaces(t *testing.T) {
 	t.Parallel()
-	b := limited(t, rest.Limits{Bodies: 5 * 17 << 10}) // five small bodies
+	b := limited(t, rest.Limits{Bodies: 8 * 5 * 17 << 10, BodyTimeout: patient}) // five small bodies
 	other := b.newKey(b.otherNamespace(), access.Admin)
 	var finish []func() int
 	for range 4 {

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/belfry-dev/belfry/internal/access"
+	"github.com/belfry-dev/belfry/internal/server/body"
 	"github.com/belfry-dev/belfry/internal/share"
 )
 
@@ -56,7 +57,7 @@ type API struct {
 	starts   failureLimiter // of logins at an identity provider
 	origins  http.CrossOriginProtection
 	slots    *share.Pool // one for each request in progress, by namespace
-	bodies   *share.Pool // of the memory for bodies, by namespace
+	bodies   *body.Pools
 	logLines *rate.Limiter
 }
 
@@ -73,7 +74,7 @@ func New(o Options) *API {
 	}
 	o.Limits = o.Limits.orDefault()
 	a := &API{
-		opts: o, mux: http.NewServeMux(), bodies: share.New(int64(o.Limits.Bodies)),
+		opts: o, mux: http.NewServeMux(), bodies: body.NewPools(o.Limits.Bodies),
 		tokens: newTokenCipher(o.ReportKey), limiter: keyLimiter{limits: o.Limits},
 		slots: share.New(int64(o.Limits.Requests)), logLines: rate.NewLimiter(logRate, logBurst),
 	}

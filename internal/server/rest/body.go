@@ -24,44 +24,10 @@ import (
 // arrives, its request has no slot: memory and time bound how many do.
 
 const (
-	bodyTimeout  = 5 * time.Second // for operations that say nothing else
-	perValue     = 64              // bytes of memory of a decoded value, besides its text
-	leastMemory  = 16 << 10        // that a body counts for, however small it is
-	leastValues  = 1000
-	jsonBody     = "application/json"
-	mergePatch   = "application/merge-patch+json"
-	sharesBodies = "the bodies of requests that are under way need more memory than this node has for them"
+	leastValues = 1000
+	jsonBody    = "application/json"
+	mergePatch  = "application/merge-patch+json"
 )
-
-// memoryOf estimates the memory that a body needs until its request ends: its text, a copy of it, and its values.
-func memoryOf(size int64, values int) int64 { return max(2*size, leastMemory) + int64(values)*perValue }
-
-// bodyMemory is the memory that one body has taken from the pool.
-type bodyMemory struct {
-	pool  *share.Pool
-	owner uuid.UUID
-	taken int64
-}
-
-func (m *bodyMemory) take(n int64) *Problem {
-	switch err := m.pool.Take(m.owner, n); {
-	case errors.Is(err, share.ErrMost):
-		return NewProblem("rate_limited", sharesBodies+
-			", and this namespace has its share; wait for answers, or send less at once")
-	case err != nil:
-		return NewProblem("unavailable", sharesBodies+"; try again")
-	}
-	m.taken = n
-	return nil
-}
-
-// shrink returns all but n to the pool.
-func (m *bodyMemory) shrink(n int64) {
-	if m.taken > n {
-		m.pool.Give(m.owner, m.taken-n)
-		m.taken = n
-	}
-}
 
 // admitBody reads and checks the body of a request. What is wrong with its fields is reported together with what is
 // wrong with the parameters, which huma checks next.
@@ -71,31 +37,29 @@ func (a *API) admitBody(ctx huma.Context, next func(huma.Context)) {
 		next(ctx)
 		return
 	}
-	memory := &rec.memory
-	memory.pool, memory.owner = a.bodies, namespaceOf(ctx.Context())
-	defer memory.shrink(0)
+	namespace := namespaceOf(ctx.Context())
+	rec.memory = a.bodies.For(namespace)
+	defer rec.memory.Shrink(0)
 	rec.slot.give() // a client that sends slowly must not keep others from the node
-	text, p := readBody(ctx, rec.body, memory)
-	if p == nil {
-		p = rec.slot.take(memory.owner)
+	text, err := readBody(ctx, rec.body, &rec.memory)
+	if err != nil {
+		a.reject(ctx, err)
+		return
 	}
-	if p != nil {
+	if p := rec.slot.take(namespace); p != nil {
 		a.reject(ctx, p)
 		return
 	}
 	content := ctx.Operation().RequestBody.Content
 	r, _ := humago.Unwrap(ctx)
 	r.Body = io.NopCloser(bytes.NewReader(text))
-	if len(text) > 0 && (content[jsonBody] != nil || content[mergePatch] != nil) {
-		values, err := body.Check(text, operationOf(ctx.Operation()).maxValues)
-		if err != nil {
-			a.reject(ctx, err)
-			return
-		}
-		memory.shrink(memoryOf(int64(len(text)), values))
-		if content[mergePatch] == nil { // the operation itself reads a patch, with what it changes
-			rec.bad = a.validateBody(content[jsonBody].Schema, text)
-		}
+	isJSON := len(text) > 0 && (content[jsonBody] != nil || content[mergePatch] != nil)
+	if err := rec.memory.Count(text, isJSON, operationOf(ctx.Operation()).maxValues); err != nil {
+		a.reject(ctx, err)
+		return
+	}
+	if isJSON && content[mergePatch] == nil { // the operation itself reads a patch, with what it changes
+		rec.bad = a.validateBody(content[jsonBody].Schema, text)
 	}
 	if rec.bad != nil {
 		r.Body = http.NoBody // nothing is made of it
@@ -112,42 +76,36 @@ func namespaceOf(ctx context.Context) uuid.UUID {
 }
 
 // readBody reads a body of at most the size that its operation takes, in at most the time that it gives.
-func readBody(ctx huma.Context, from io.Reader, memory *bodyMemory) (text []byte, p *Problem) {
+func readBody(ctx huma.Context, from io.Reader, memory *body.Memory) (text []byte, err error) {
 	r, w := humago.Unwrap(ctx)
 	o := operationOf(ctx.Operation())
 	size := r.ContentLength
 	if size > o.MaxBody {
 		return nil, NewProblem("too_large", tooLarge(&o))
 	}
-	if size < 0 {
-		size = o.MaxBody // it is not known
-	}
-	// Until the body is there, each second byte may be a value.
-	if p := memory.take(memoryOf(size, min(int(size/2), o.maxValues))); p != nil {
-		return nil, p
-	}
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(clock.Now().Add(o.BodyTimeout)) // connections of tests may have none
-	defer func() { _ = control.SetReadDeadline(time.Time{}) }()
-	var err error
-	if r.ContentLength >= 0 {
-		text = make([]byte, size)
-		_, err = io.ReadFull(from, text)
-	} else {
-		text, err = io.ReadAll(io.LimitReader(from, size+1))
+	text, err = memory.Read(from, int(size), int(o.MaxBody))
+	if err == nil && int64(len(text)) <= o.MaxBody {
+		_ = control.SetReadDeadline(time.Time{})
+		return text, nil
+	}
+	// The deadline stays, because net/http reads more of the body before it answers, and when it closes the connection.
+	if r.ProtoMajor == 1 {
+		w.Header().Set("Connection", "close")
 	}
 	var timeout net.Error
 	switch {
+	case errors.Is(err, share.ErrMost), errors.Is(err, share.ErrFull):
+		return nil, err
 	case errors.As(err, &timeout) && timeout.Timeout():
 		p := NewProblem("bad_request", "the body took too long to arrive; send it faster, or less at once")
 		p.Status = http.StatusRequestTimeout
 		return nil, p
 	case err != nil:
 		return nil, NewProblem("bad_request", "the body broke off before its end")
-	case int64(len(text)) > o.MaxBody:
-		return nil, NewProblem("too_large", tooLarge(&o))
 	}
-	return text, nil
+	return nil, NewProblem("too_large", tooLarge(&o))
 }
 
 // validateBody returns what is wrong with a JSON body by the schema of its operation; nil: nothing.

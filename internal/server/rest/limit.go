@@ -25,13 +25,16 @@ type Limits struct {
 	KeyBurst int // requests of a key at once, after a quiet period
 	Requests int // requests in progress
 	Bulks    int // bulk requests in progress
-	Bodies   int // bytes of memory for the bodies of requests in progress; see memoryOf
+	Bodies   int // bytes of memory for the bodies of requests in progress; see package body
+
+	BodyTimeout time.Duration // for reading the body of an operation that has no time of its own
 }
 
 func (l Limits) orDefault() Limits {
 	return Limits{
 		KeyRate: cmp.Or(l.KeyRate, 1000), KeyBurst: cmp.Or(l.KeyBurst, 2000),
 		Requests: cmp.Or(l.Requests, 200), Bulks: cmp.Or(l.Bulks, 4), Bodies: cmp.Or(l.Bodies, 256<<20),
+		BodyTimeout: cmp.Or(l.BodyTimeout, 5*time.Second),
 	}
 }
 

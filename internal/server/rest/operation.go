@@ -59,7 +59,7 @@ func Path(collection, id string) string {
 // Register adds an operation. The handler may return any error: Register maps it to a Problem.
 func Register[In, Out any](a *API, o Operation, handle func(context.Context, *In) (*Out, error)) {
 	o.MaxBody, o.TooLarge = cmp.Or(o.MaxBody, defaultBody), cmp.Or(o.TooLarge, bulkHint)
-	o.BodyTimeout = cmp.Or(o.BodyTimeout, bodyTimeout)
+	o.BodyTimeout = cmp.Or(o.BodyTimeout, a.opts.Limits.BodyTimeout)
 	huma.Register(a.huma, a.forHuma(o), func(ctx context.Context, in *In) (*Out, error) {
 		if bad := recordOf(ctx).bad; bad != nil {
 			return nil, bad

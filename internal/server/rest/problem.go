@@ -13,6 +13,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/problem"
 	"github.com/belfry-dev/belfry/internal/server/body"
+	"github.com/belfry-dev/belfry/internal/share"
 )
 
 // Problem is the body of every error response (RFC 9457). Code is stable: clients branch on it and on
@@ -148,6 +149,8 @@ func (p *Problem) counted() string {
 const (
 	seeProblems = "fix what is listed in problems"
 	seeLog      = "see the node's log"
+
+	sharesBodies = "the bodies of requests that are under way need more memory than this node has for them"
 )
 
 // ErrorClass is what the store knows about an error that has no error value of its own.
@@ -209,6 +212,11 @@ func expected(ctx context.Context, err error) *Problem {
 			"for the database is slow or away; send them again in a moment")
 	case errors.Is(err, body.ErrDepth), errors.Is(err, body.ErrNoObject), errors.Is(err, body.ErrTrailing):
 		return NewProblem("bad_request", err.Error())
+	case errors.Is(err, share.ErrMost):
+		return NewProblem("rate_limited", sharesBodies+
+			", and this namespace has its share; wait for answers, or send less at once")
+	case errors.Is(err, share.ErrFull):
+		return NewProblem("unavailable", sharesBodies+"; try again")
 	case errors.Is(err, body.ErrValues):
 		return NewProblem("too_large", err.Error())
 	case errors.Is(err, job.ErrConflict):

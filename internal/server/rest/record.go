@@ -16,6 +16,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/clock"
+	"github.com/belfry-dev/belfry/internal/server/body"
 )
 
 const (
@@ -46,7 +47,7 @@ type record struct {
 
 	client  context.Context //nolint:containedctx // it ends when the client disconnects; see LongPoll
 	slot    slot
-	memory  bodyMemory
+	memory  body.Memory
 	release func() // ends what counts against the key
 }
 
@@ -64,7 +65,7 @@ func recordOf(ctx context.Context) *record {
 func LongPoll(ctx context.Context) context.Context {
 	r := recordOf(ctx)
 	r.slot.give()
-	r.memory.shrink(0)
+	r.memory.Shrink(0)
 	if r.release != nil {
 		r.release()
 	}
