@@ -187,6 +187,10 @@ func (w *jsonWriter) scalar(n *yaml.Node) error {
 			return fmt.Errorf("line %d: %w", n.Line, err)
 		}
 	case "!!int":
+		if json.Valid([]byte(n.Value)) { // as it was written: -0 stays -0
+			w.b.WriteString(n.Value)
+			return nil
+		}
 		i, ok := new(big.Int).SetString(strings.ReplaceAll(n.Value, "_", ""), 0)
 		if !ok {
 			return fmt.Errorf("line %d: %s is not a number; put it in quotes if it is a string", n.Line, n.Value)
