@@ -39,6 +39,9 @@ func TestConfirms(t *testing.T) {
 		require.True(t, c.confirm(tag+2, false))
 	}
 	require.False(t, c.confirm(maxGap+2, false), "the first is missing for too long")
+	require.True(t, c.confirm(1, false), "the one that was missing")
+	require.True(t, c.confirm(maxGap+2, false))
+	require.Empty(t, c.above)
 }
 
 // Methods are found however the client cuts what it writes.

@@ -47,7 +47,7 @@ type confirms struct {
 
 // confirm notes a confirmation and reports whether the broker may send it.
 func (c *confirms) confirm(tag uint64, multiple bool) bool {
-	if _, twice := c.above[tag]; twice || tag <= c.below || tag > c.published || len(c.above) >= maxGap {
+	if _, twice := c.above[tag]; twice || tag <= c.below || tag > c.published {
 		return false
 	}
 	switch {
@@ -57,6 +57,8 @@ func (c *confirms) confirm(tag uint64, multiple bool) bool {
 		}
 	case tag == c.below+1:
 		c.below = tag
+	case len(c.above) >= maxGap:
+		return false
 	default:
 		if c.above == nil {
 			c.above = map[uint64]struct{}{}
