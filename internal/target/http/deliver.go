@@ -102,7 +102,10 @@ func hostResult(ctx context.Context, out job.Outcome, err error) gate.Result {
 
 // send sends the request. It returns an error if the connection failed; the outcome reflects it too.
 func (d *delivery) send(ctx context.Context, timeout time.Duration) (job.Outcome, error) {
-	resp, err := d.transport.RoundTrip(d.req.WithContext(httptrace.WithClientTrace(ctx, traced)))
+	var expected expecting
+	defer expected.end()
+	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: expected.begin})
+	resp, err := d.transport.RoundTrip(d.req.WithContext(traced))
 	if err != nil {
 		return d.unanswered(ctx, timeout, err), err
 	}

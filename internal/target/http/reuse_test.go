@@ -114,6 +114,46 @@ func TestNothingIsSentTwice(t *testing.T) {
 	}
 }
 
+// Responses that come at the same time on one connection do not delay each other, although they are more than a
+// server may send for nothing.
+func TestManyStreams(t *testing.T) {
+	t.Parallel()
+	const many, size = 128, 200 << 10
+	var arrived sync.WaitGroup
+	arrived.Add(many)
+	body := make([]byte, size)
+	var conns atomic.Int32
+	srv := httptest.NewUnstartedServer(nethttp.HandlerFunc(func(w nethttp.ResponseWriter, r *nethttp.Request) {
+		if r.URL.Path == "/" {
+			arrived.Done()
+			arrived.Wait()
+			_, _ = w.Write(body)
+		}
+	}))
+	srv.Config.ConnState = func(_ net.Conn, state nethttp.ConnState) {
+		if state == nethttp.StateNew {
+			conns.Add(1)
+		}
+	}
+	srv.EnableHTTP2 = true
+	srv.StartTLS()
+	t.Cleanup(srv.Close)
+	roots := x509.NewCertPool()
+	roots.AddCert(srv.Certificate())
+	target := newTarget(t, http.Options{TLS: &tls.Config{RootCAs: roots}})
+	require.Equal(t, job.Succeeded, target.Deliver(t.Context(), to(srv.URL+"/first")).Kind)
+	var all sync.WaitGroup
+	for range many {
+		all.Go(func() {
+			if out := target.Deliver(t.Context(), to(srv.URL+"/")); out.Kind != job.Succeeded {
+				t.Errorf("%+v", out)
+			}
+		})
+	}
+	all.Wait()
+	require.EqualValues(t, 1, conns.Load())
+}
+
 func TestHTTP2(t *testing.T) {
 	t.Parallel()
 	srv := httptest.NewUnstartedServer(nethttp.HandlerFunc(func(w nethttp.ResponseWriter, r *nethttp.Request) {

@@ -82,16 +82,30 @@ func throttled(g *guard.Guard) func(ctx context.Context, network, address string
 	}
 }
 
-// traced allows the server to respond to a request on its connection.
-var traced = &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
+// maxExpected is what a server may send for one request.
+const maxExpected = maxResponseHeader + maxDrain + maxStream
+
+// expecting allows the server to respond to a request on its connection, until end is called.
+type expecting struct{ conn *throttle.Conn }
+
+func (e *expecting) begin(info httptrace.GotConnInfo) {
+	e.end() // the transport may try another connection
 	conn := info.Conn
 	if secured, ok := conn.(*tls.Conn); ok {
 		conn = secured.NetConn()
 	}
 	if c, ok := conn.(*throttle.Conn); ok {
-		c.Allow(maxResponseHeader + maxDrain + maxStream)
+		e.conn = c
+		c.Begin(maxExpected)
 	}
-}}
+}
+
+func (e *expecting) end() {
+	if e.conn != nil {
+		e.conn.End(maxExpected)
+		e.conn = nil
+	}
+}
 
 // maxCertTransports limits the number of client certificates in use.
 const maxCertTransports = 200

@@ -16,7 +16,7 @@ import (
 
 const (
 	steadyRate   = 64 << 10 // bytes per second
-	maxAllowance = 16 << 20 // bytes, however many deliveries there were
+	maxAllowance = 16 << 20 // bytes, however many deliveries there were, and more for those in progress
 	pause        = 50 * time.Millisecond
 	afterPause   = 512 // bytes
 )
@@ -33,6 +33,7 @@ type Dialer struct {
 
 	mu        sync.Mutex
 	allowance int // bytes; below 0 if connections have read at the same time
+	expected  int // bytes that deliveries in progress may get
 	refilled  time.Duration
 }
 
@@ -54,7 +55,16 @@ func (t *Dialer) DialContext(ctx context.Context, network, address string) (net.
 func (t *Dialer) Allow(bytes int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.allowance = min(t.allowance+bytes, maxAllowance)
+	t.allowance = min(t.allowance+bytes, maxAllowance+t.expected)
+}
+
+// expect notes that the deliveries in progress may get that much more, or less if one has ended. What they did not
+// get stays allowed, up to maxAllowance.
+func (t *Dialer) expect(bytes int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.expected += bytes
+	t.allowance = min(t.allowance+max(bytes, 0), maxAllowance+t.expected)
 }
 
 // allowed returns how many bytes may be read now.
@@ -81,8 +91,12 @@ type Conn struct {
 	dialer *Dialer
 }
 
-// Allow allows the server to send that much more: see [Dialer.Allow].
-func (c *Conn) Allow(bytes int) { c.dialer.Allow(bytes) }
+// Begin allows the server to send that much more, for a delivery that lasts until End is called with the same number.
+// Deliveries that share the connection never delay each other.
+func (c *Conn) Begin(bytes int) { c.dialer.expect(bytes) }
+
+// End ends a delivery: see [Conn.Begin].
+func (c *Conn) End(bytes int) { c.dialer.expect(-bytes) }
 
 // Read pauses if too much was read. The pauses are short, and each is followed by a read, so that deadlines
 // and the end of the connection are noticed.

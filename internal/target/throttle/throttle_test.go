@@ -53,3 +53,31 @@ func TestThrottle(t *testing.T) {
 	n += read(func(n int) bool { return n >= 16<<20+rate/2 })
 	require.LessOrEqual(t, n, limit()+16<<20)
 }
+
+// Each delivery in progress allows its whole response, however many there are. What is left when they end is limited.
+func TestInProgress(t *testing.T) {
+	t.Parallel()
+	const each, most = 1 << 20, 16 << 20
+	opened, err := throttle.New(endless{}, 0).DialContext(t.Context(), "tcp", "")
+	require.NoError(t, err)
+	conn := opened.(*throttle.Conn)
+	// A read gets as much as is allowed, or a few bytes after a pause.
+	read := func() int {
+		n, err := conn.Read(make([]byte, 100*each))
+		require.NoError(t, err)
+		return n
+	}
+	for range 40 {
+		conn.Begin(each)
+	}
+	require.Equal(t, 40*each, read())
+	for range 40 {
+		conn.End(each)
+	}
+	require.Less(t, read(), each)
+	for range 40 {
+		conn.Begin(each)
+		conn.End(each)
+	}
+	require.Equal(t, most, read())
+}
