@@ -38,6 +38,15 @@ type Pool[N any] struct {
 	closed  bool
 }
 
+// Retiring is implemented by connections that can end by themselves. One that is retired still serves the
+// deliveries that use it, and gets no others. Retired must not block.
+type Retiring interface{ Retired() bool }
+
+func retired(conn any) bool {
+	r, ok := conn.(Retiring)
+	return ok && r.Retired()
+}
+
 // entry is a connection that is open, is being opened, or could not be opened.
 type entry[N any] struct {
 	pool *Pool[N]
@@ -111,6 +120,10 @@ func (p *Pool[N]) acquire(key string, open OpenFunc[N]) (e *entry[N], wait <-cha
 		default:
 			return nil, e.retry, nil
 		}
+	}
+	if e != nil && e.open && retired(e.conn) {
+		p.remove(e)
+		e = nil
 	}
 	if e == nil {
 		if !p.makeCapacity() {

@@ -66,6 +66,37 @@ func TestPoolShares(t *testing.T) {
 	})
 }
 
+// own is a connection that may end by itself.
+type own struct{ retired bool }
+
+func (o *own) Retired() bool { return o.retired }
+
+// A connection that retires is replaced for the next caller, and closed once its last user has released it.
+func TestPoolReplacesRetired(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var closed []*own
+		p := &broker.Pool[*own]{CloseConn: func(o *own) { closed = append(closed, o) }}
+		open := func(context.Context) (*own, error) { return &own{}, nil }
+		first, err := p.Get(t.Context(), "a", open)
+		require.NoError(t, err)
+		first.Conn.retired = true
+		second, err := p.Get(t.Context(), "a", open)
+		require.NoError(t, err)
+		require.NotSame(t, first.Conn, second.Conn)
+		synctest.Wait()
+		require.Empty(t, closed)
+		first.Release(false)
+		synctest.Wait()
+		require.Equal(t, []*own{first.Conn}, closed)
+		third, err := p.Get(t.Context(), "a", open)
+		require.NoError(t, err)
+		require.Same(t, second.Conn, third.Conn)
+		second.Release(false)
+		third.Release(true)
+	})
+}
+
 // A connection in use is never closed, neither as idle nor when the pool is closed. A broken one is replaced
 // immediately and closed once its last user has released it.
 func TestPoolKeepsWhatIsUsed(t *testing.T) {

@@ -42,6 +42,7 @@ type connection struct {
 
 	mu         sync.Mutex
 	maxPayload int64
+	lameDuck   bool   // the server is about to stop
 	last       uint64 // number of the last message
 	pending    map[uint64]chan received
 	responses  int // that may still come
@@ -61,15 +62,37 @@ func (c *connection) run(r *lineReader) {
 
 // fail ends the connection.
 func (c *connection) fail(err error) {
+	if c.end(err) {
+		_ = c.conn.Close() // without the lock: with TLS it may take seconds
+	}
+}
+
+// end notes why the connection ends, and reports whether it had not ended before.
+func (c *connection) end(err error) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.isBroken() {
+		return false
+	}
+	c.reason = err
+	close(c.broken)
+	return true
+}
+
+func (c *connection) isBroken() bool {
 	select {
 	case <-c.broken:
+		return true
 	default:
-		c.reason = err
-		close(c.broken)
-		_ = c.conn.Close()
+		return false
 	}
+}
+
+// Retired implements broker.Retiring: the connection is broken, or its server is about to stop.
+func (c *connection) Retired() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.lameDuck || c.isBroken()
 }
 
 // expect registers a message and returns its number and where its response arrives.
@@ -134,7 +157,7 @@ func (c *connection) handle(r *lineReader, verb string, args []byte) error {
 			return err
 		}
 		c.mu.Lock()
-		c.maxPayload = i.MaxPayload
+		c.maxPayload, c.lameDuck = i.MaxPayload, c.lameDuck || i.LameDuck
 		c.mu.Unlock()
 	case "-ERR":
 		// The server keeps the connection. It does not say which message it rejected.

@@ -174,6 +174,47 @@ func TestForbiddenAdvertised(t *testing.T) {
 	require.Zero(t, arrived.Load())
 }
 
+// A server that is about to stop says so, and gets no more messages on that connection.
+func TestLameDuck(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	const greeting = `INFO {"server_id":"x","version":"2.10.0","headers":true,"max_payload":1048576%s}` + "\r\n"
+	var conns atomic.Int64
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			conns.Add(1)
+			go func() {
+				defer func() { _ = c.Close() }()
+				_, _ = fmt.Fprintf(c, greeting, "")
+				for lines := bufio.NewScanner(c); lines.Scan(); {
+					switch words := strings.Fields(lines.Text()); {
+					case len(words) == 1 && words[0] == "PING":
+						_, _ = io.WriteString(c, "PONG\r\n")
+					case len(words) > 2 && words[0] == "HPUB":
+						_, _ = fmt.Fprintf(c, greeting, `,"ldm":true`)
+						_, _ = fmt.Fprintf(c, "MSG %s 1 14\r\n"+`{"stream":"x"}`+"\r\n", words[2])
+					}
+				}
+			}()
+		}
+	}()
+	address := l.Addr().String()
+	target := nats.New(broker.Options{Dialer: brokertest.Guard(t, address)})
+	t.Cleanup(target.Close)
+	for n := range int64(3) {
+		out := target.Deliver(t.Context(),
+			brokertest.Attempt("nats", fmt.Sprintf(`{"servers": [%q], "subject": "x"}`, address)))
+		require.Equal(t, job.Succeeded, out.Kind, "%+v", out)
+		require.Equal(t, n+1, conns.Load())
+	}
+}
+
 // vault contains the stored secrets.
 type vault map[string]string
 

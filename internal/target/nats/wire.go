@@ -30,6 +30,7 @@ type info struct {
 	Nonce        string `json:"nonce"`
 	TLSRequired  bool   `json:"tls_required"`
 	TLSAvailable bool   `json:"tls_available"`
+	LameDuck     bool   `json:"ldm"`
 }
 
 // connect is what a client says about itself.

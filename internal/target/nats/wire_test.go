@@ -65,6 +65,35 @@ func TestWhatServersSend(t *testing.T) {
 	require.ErrorIs(t, c.readAll(one), errProtocol, "no message was sent")
 }
 
+// blocked is a socket whose Close takes until it is released, as with TLS.
+type blocked struct {
+	net.Conn
+	closing, release chan struct{}
+}
+
+func (b *blocked) Close() error {
+	close(b.closing)
+	<-b.release
+	return nil
+}
+
+// Deliveries do not wait while a broken connection is closed.
+func TestSlowClose(t *testing.T) {
+	t.Parallel()
+	c := newTestConnection(1)
+	b := &blocked{Conn: c.conn, closing: make(chan struct{}), release: make(chan struct{})}
+	c.conn = b
+	ended := make(chan struct{})
+	go func() { defer close(ended); c.fail(errLost) }()
+	<-b.closing
+	require.True(t, c.Retired())
+	require.ErrorIs(t, c.lost(), errLost)
+	c.fail(errClosed)
+	c.forget(1)
+	close(b.release)
+	<-ended
+}
+
 func (c *connection) readAll(said string) error {
 	c.read(newLineReader(strings.NewReader(said)))
 	return c.reason
