@@ -13,9 +13,10 @@ import (
 )
 
 const (
-	maxResponse = 128 << 10 // bytes
-	maxMetadata = 512 << 10 // bytes: about 12,000 partitions with three replicas
-	maxSockets  = 300       // of one client
+	maxResponse = 128 << 10       // bytes
+	maxMetadata = 2 << 20         // bytes: maxPartitions with eight replicas
+	maxSockets  = 300             // of one client, which has two to each broker that it produces to
+	burst       = 2 * maxMetadata // bytes that may come at once: see package throttle
 )
 
 const (
@@ -97,7 +98,10 @@ func (c *checked) next() error {
 	size := binary.BigEndian.Uint32(head)
 	r, ok := c.answered()
 	switch {
-	case !ok, size > maxMetadata, r.key != kmsg.Metadata && size > maxResponse:
+	case ok && r.key == kmsg.Metadata && size > maxMetadata:
+		c.cluster.refuse()
+		return errProtocol
+	case !ok, r.key != kmsg.Metadata && size > maxResponse:
 		return errProtocol
 	case r.key != kmsg.Metadata:
 		c.ready, c.pass = head, int(size)

@@ -70,6 +70,7 @@ func TestResponses(t *testing.T) {
 			}
 			if c.err != nil {
 				require.ErrorIs(t, err, c.err, "%.60q", c.says)
+				require.Equal(t, c.writes == metadata, conn.cluster.full(), "refused metadata: %.60q", c.says)
 				continue
 			}
 			require.NoError(t, err, "%.60q", c.says)

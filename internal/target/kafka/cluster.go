@@ -11,8 +11,10 @@ import (
 const (
 	maxBrokers    = 1000 // different ids, as long as the client lives
 	maxTopics     = 500  // the client is replaced after these, and so are the topics it knows
-	fullOf        = 10_000
-	maxPartitions = 40_000
+	maxPartitions = 25_000
+	// The client is replaced before the metadata of all its topics, which it asks for together, is too large.
+	fullSize       = maxMetadata / 2
+	fullPartitions = maxPartitions / 2
 )
 
 // cluster is what the brokers of one client have reported, and its connections to them.
@@ -21,6 +23,8 @@ type cluster struct {
 	brokers    map[int32]struct{}
 	topics     map[string]int // number of partitions
 	partitions int
+	size       int  // of the last metadata, in bytes
+	refused    bool // metadata was refused, and would be again
 	sockets    int
 }
 
@@ -41,11 +45,19 @@ func (c *cluster) closed() {
 	c.sockets--
 }
 
-// full reports whether the client knows so many topics that it should be replaced.
+// full reports whether the client should be replaced, because it knows too many topics.
 func (c *cluster) full() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.topics) > maxTopics || len(c.topics) > 1 && c.partitions > fullOf
+	return c.refused || len(c.topics) > maxTopics ||
+		len(c.topics) > 1 && (c.partitions > fullPartitions || c.size > fullSize)
+}
+
+// refuse notes that metadata was refused. The client asks for the same topics again, so it has to be replaced.
+func (c *cluster) refuse() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.refused = true
 }
 
 // accept reads metadata and reports whether the client may read it.
@@ -54,6 +66,7 @@ func (c *cluster) accept(version int16, response []byte) bool {
 	defer c.mu.Unlock()
 	m := &metadata{Reader: kbin.Reader{Src: response}, cluster: c, version: version}
 	m.read()
+	c.size, c.refused = len(response), c.refused || !m.Ok() || m.excess
 	return m.Ok() && !m.excess
 }
 

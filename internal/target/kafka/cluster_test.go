@@ -3,6 +3,7 @@ package kafka
 import (
 	"encoding/binary"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -51,15 +52,29 @@ func TestMetadata(t *testing.T) {
 
 		require.False(t, c.accept(version, response(version, maxBrokers+1, 1, "a")), "brokers")
 		c = cluster{}
-		require.True(t, c.accept(version, response(version, 1, fullOf, "a")))
+		require.True(t, c.accept(version, response(version, 1, fullPartitions+1, "a")))
 		require.False(t, c.full(), "one large topic")
-		require.True(t, c.accept(version, response(version, 1, fullOf, "b")))
+		require.True(t, c.accept(version, response(version, 1, 1, "b")))
 		require.True(t, c.full())
-		for _, name := range []string{"c", "d"} {
-			require.True(t, c.accept(version, response(version, 1, fullOf, name)))
-		}
-		require.False(t, c.accept(version, response(version, 1, 1, "e")), "partitions")
+		require.False(t, c.accept(version, response(version, 1, fullPartitions, "b")), "partitions")
 	}
+}
+
+// A client whose next metadata could be too large is replaced, and so is one whose metadata was refused.
+func TestLargeMetadata(t *testing.T) {
+	t.Parallel()
+	var c cluster
+	long := strings.Repeat("x", fullSize)
+	require.True(t, c.accept(12, response(12, 1, 1, long)))
+	require.False(t, c.full(), "one topic")
+	require.True(t, c.accept(12, response(12, 1, 1, long, "a")))
+	require.True(t, c.full())
+	c = cluster{}
+	require.False(t, c.accept(12, response(12, maxBrokers+1, 1, "a")))
+	require.True(t, c.full())
+	c = cluster{}
+	require.False(t, c.accept(12, []byte("garbage")))
+	require.True(t, c.full())
 }
 
 // A client that knows many topics is replaced. Topics that were not asked for are refused before that.

@@ -183,7 +183,7 @@ func (o *connector) open(ctx context.Context) (p *producer, err error) {
 
 // openOne creates a client that learns about the other brokers from one server.
 func (o *connector) openOne(ctx context.Context, server string) (*producer, error) {
-	p := &producer{throttle: throttle.New(o.dialer, broker.Burst), down: make(chan struct{}), failed: map[int32]failure{}}
+	p := &producer{throttle: throttle.New(o.dialer, burst), down: make(chan struct{}), failed: map[int32]failure{}}
 	// Dial first: the client would retry for a long time without reporting why.
 	if conn, err := o.access.Dial(ctx, p.throttle, server); err != nil {
 		return nil, err

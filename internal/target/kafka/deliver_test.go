@@ -1,6 +1,7 @@
 package kafka_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -10,11 +11,13 @@ import (
 	"net"
 	"net/http/httptest"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/problem"
@@ -213,6 +216,62 @@ func TestAllAway(t *testing.T) {
 			require.Contains(t, out.Message, "refused")
 		})
 	}
+}
+
+// swollen is a dialer to a broker whose metadata is too large if it is asked for all of these topics.
+type swollen struct {
+	broker.Dialer
+	topics []string
+}
+
+type swollenConn struct {
+	net.Conn
+	topics []string
+	asked  atomic.Bool
+}
+
+func (d *swollen) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := d.Dialer.DialContext(ctx, network, address)
+	return &swollenConn{Conn: conn, topics: d.topics}, err
+}
+
+func (c *swollenConn) Write(b []byte) (int, error) {
+	all := true
+	for _, topic := range c.topics {
+		all = all && bytes.Contains(b, []byte(topic))
+	}
+	if isMetadata := len(b) > 6 && b[4] == 0 && b[5] == byte(kmsg.Metadata); all && isMetadata {
+		c.asked.Store(true)
+	}
+	return c.Conn.Write(b)
+}
+
+func (c *swollenConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if c.asked.Load() {
+		n = copy(b, "\x7f\xff\xff\xff") // the size of the response
+	}
+	return n, err
+}
+
+// A client asks for all topics that it has produced to together. If that is too large, the next delivery gets another
+// client, which knows none of them.
+func TestMetadataTooLarge(t *testing.T) {
+	t.Parallel()
+	first, second := newTopic(t, 1), newTopic(t, 1)
+	target := kafka.New(broker.Options{
+		Dialer: &swollen{brokertest.Guard(t, "127.0.0.0/8"), []string{first.name, second.name}},
+	})
+	t.Cleanup(target.Close)
+	deliver := func(topic string) job.Outcome {
+		config := fmt.Sprintf(`{"servers": [%q], "topic": %q}`, address(t), topic)
+		return target.Deliver(t.Context(), brokertest.Attempt("kafka", config))
+	}
+	require.Equal(t, job.Succeeded, deliver(first.name).Kind)
+	refused := deliver(second.name)
+	require.True(t, refused.Kind == job.Failed && refused.Retryable, "%+v", refused)
+	again := deliver(second.name)
+	require.Equal(t, job.Succeeded, again.Kind, "%+v", again)
 }
 
 func TestCheck(t *testing.T) {

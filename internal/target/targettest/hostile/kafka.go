@@ -201,6 +201,16 @@ func kafkaMetadata() []Attack {
 	large := func(build func(k *kafkaConn) *kmsg.MetadataResponse) func(*Conn) {
 		return on(kmsg.Metadata, func(k *kafkaConn) { k.say(k.encode(build(k))) })
 	}
+	again := func(partitions, replicas int) func(*Conn) {
+		return large(func(k *kafkaConn) *kmsg.MetadataResponse {
+			r := k.metadata(1, partitions, 0)
+			for i := range r.Topics[0].Partitions {
+				r.Topics[0].Partitions[i].Replicas = slices.Repeat([]int32{1}, replicas)
+			}
+			r.Topics[0].Partitions[0].ErrorCode = kerr.LeaderNotAvailable.Code
+			return r
+		})
+	}
 	next := int32(0)
 	return []Attack{
 		{Name: "10,000 brokers", Worst: true, Serve: large(func(k *kafkaConn) *kmsg.MetadataResponse {
@@ -234,8 +244,8 @@ func kafkaMetadata() []Attack {
 			k.say(k.encode(r))
 		})},
 		{Name: "as many topics as bytes of metadata", Serve: on(kmsg.Metadata, func(k *kafkaConn) {
-			const size = 500 << 10
-			body := "\x00\x00\x00\x00\x01\x00\x00\x00\x00\x01\xc0\xd8\x1e"
+			const size = 2_000_000
+			body := "\x00\x00\x00\x00\x01\x00\x00\x00\x00\x01\xe0\xe2\x79"
 			k.say(k.header(size) + body + strings.Repeat("\x01", size-len(body)))
 		})},
 		{Name: "2^31 brokers", Serve: on(kmsg.Metadata, func(k *kafkaConn) {
@@ -247,11 +257,8 @@ func kafkaMetadata() []Attack {
 			r.ClusterID, r.Topics[0].Topic = kmsg.StringPtr(kafkaLong), kmsg.StringPtr(kafkaLong)
 			return r
 		})},
-		{Name: "metadata of 500 kB again and again", Serve: on(kmsg.Metadata, func(k *kafkaConn) {
-			r := k.metadata(1, 20_000, 0)
-			r.Topics[0].Partitions[0].ErrorCode = kerr.LeaderNotAvailable.Code
-			k.say(k.encode(r))
-		})},
+		{Name: "metadata of 500 kB again and again", Serve: again(20_000, 0)},
+		{Name: "metadata of 2 MB again and again", Worst: true, Serve: again(24_000, 15)},
 	}
 }
 
