@@ -410,7 +410,7 @@ func TestAnOwnerOfTheTablesWithoutSpecialRights(t *testing.T) {
 	b.fill(10)
 	owner := "owner_" + strings.ReplaceAll(uuid.NewString(), "-", "")
 	b.exec(`CREATE ROLE ` + owner)
-	t.Cleanup(func() { b.exec(`DROP OWNED BY ` + owner + `; DROP ROLE ` + owner) })
+	t.Cleanup(func() { b.exec(`DROP OWNED BY ` + owner + ` CASCADE; DROP ROLE ` + owner) })
 	b.exec(`GRANT ALL ON SCHEMA public TO ` + owner)
 	b.exec(`DO $$ DECLARE x text; BEGIN
 		FOR x IN SELECT format('ALTER TABLE %I OWNER TO ` + owner + `', relname) FROM pg_class
