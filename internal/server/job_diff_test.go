@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http/httptest"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/pgtest"
+	"github.com/belfry-dev/belfry/internal/problem"
 	"github.com/belfry-dev/belfry/internal/server"
 	"github.com/belfry-dev/belfry/internal/server/rest"
 )
@@ -152,6 +154,31 @@ func TestProblemsOfLinesAreBounded(t *testing.T) {
 	last := items[49].(map[string]any)["problems"].([]any)
 	require.Len(t, last, 2)
 	require.Contains(t, last[1].(map[string]any)["problem"], "60 more are not listed")
+}
+
+// TestProblemsOfABulkAreBounded: the same for what is wrong with targets, of which each line of a bulk can have many.
+func TestProblemsOfABulkAreBounded(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	var found []error
+	for range 61 {
+		found = append(found, problem.New("target.config", "wrong", "correct it"))
+	}
+	s := server.New(server.Options{
+		Keys: b.store, Jobs: b.store, Verbs: b.store, Audit: b.store,
+		Check: func(string, json.RawMessage) error { return errors.Join(found...) },
+	})
+	web := httptest.NewServer(s.Handler())
+	t.Cleanup(web.Close)
+	b.url = web.URL + "/api/v1"
+	const line = `{"name":"a","schedule":"every 1h","target":{"kind":"noop"}}`
+	items := b.ndjson("/jobs:bulk", slices.Repeat([]string{line}, 1_500)...)["items"].([]any) // two transactions
+	listed := 0
+	for _, item := range items {
+		listed += len(item.(map[string]any)["problem"].(map[string]any)["problems"].([]any))
+	}
+	require.Equal(t, 1_500+1_000, listed)
+	require.Contains(t, items[1_499].(map[string]any)["problem"].(map[string]any)["detail"], "60 more are not listed")
 }
 
 // viewsAt is a store whose database has a time of its own.

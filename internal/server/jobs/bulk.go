@@ -20,6 +20,7 @@ import (
 const (
 	maxBulkLines = 5000
 	maxBulkBody  = 16 << 20
+	maxListed    = 1000 // problems in the answer, besides the first one of each line
 )
 
 const aboutBulk = "The body is NDJSON: on each line a job as in create-job, at most %d lines and %d MB.\n\n" +
@@ -87,8 +88,9 @@ func (h *Handlers) createJobs(ctx context.Context, in *createJobsInput) (*create
 	var failure *rest.Problem
 	written := false
 	part := int16(0)
+	listed := maxListed
 	for chunk := range slices.Chunk(lines, job.MaxBulk) {
-		results, err := h.createChunk(ctx, bulkPart(string(in.IdempotencyKey), part, request), chunk)
+		results, err := h.createChunk(ctx, bulkPart(string(in.IdempotencyKey), part, request), chunk, &listed)
 		if errors.Is(err, job.ErrKeyUsed) {
 			return nil, err
 		}
@@ -145,8 +147,10 @@ func splitLines(body []byte) (out []line, err error) {
 	return out, nil
 }
 
-// createChunk creates the jobs of some lines in one transaction.
-func (h *Handlers) createChunk(ctx context.Context, once *job.IdempotentRequest, chunk []line) ([]BulkItem, error) {
+// createChunk creates the jobs of some lines in one transaction. listed is how many problems may still be listed.
+func (h *Handlers) createChunk(
+	ctx context.Context, once *job.IdempotentRequest, chunk []line, listed *int,
+) ([]BulkItem, error) {
 	p := rest.Principal(ctx)
 	results := make([]BulkItem, len(chunk))
 	params := job.BulkParams{Namespace: p.Namespace, Actor: p.Actor(), Idempotent: once}
@@ -155,7 +159,7 @@ func (h *Handlers) createChunk(ctx context.Context, once *job.IdempotentRequest,
 		results[i].Line = l.number
 		d, err := h.lineDefinition(l.text)
 		if err != nil {
-			results[i].Problem = h.api.Problem(ctx, err)
+			results[i].Problem = h.api.Problem(ctx, err).Within(listed)
 			continue
 		}
 		params.Jobs, resultOf = append(params.Jobs, job.NewJob{Definition: d}), append(resultOf, i)

@@ -86,7 +86,6 @@ const (
 	diffPage      = 100     // jobs that are read at once
 	maxDiffValues = 8 << 20 // bytes of fields in the answer
 	perField      = 64      // bytes that a field takes besides its path and values
-	maxListed     = 1000    // problems in the answer, besides the first one of each line
 )
 
 func (h *Handlers) diffJobs(ctx context.Context, in *diffJobsInput) (*diffJobsOutput, error) {
