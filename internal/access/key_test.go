@@ -30,7 +30,7 @@ func TestRoleMay(t *testing.T) {
 		for i, need := range needs {
 			require.Equal(t, want[i], role.May(need), "%q may what %q may", role, need)
 		}
-		require.False(t, role.May("veiwer"), "a role that does not exist is given to nobody, also not to %q", role)
+		require.False(t, role.May("veiwer"), "%q may not what a role may that does not exist", role)
 	}
 }
 
