@@ -232,7 +232,7 @@ func TestContainersAreHeld(t *testing.T) {
 		"network": {script: `ls /sys/class/net`, says: []string{"lo\n"}, never: "eth"},
 		"memory":  {script: `head -c 200000000 /dev/zero | tail`, ends: "killed "},
 		"forks": {
-			script: `f() { f | f & }; f; while :; do :; done`, timeout: 3 * time.Second,
+			script: `f() { f | f & }; f & while :; do :; done`, timeout: 3 * time.Second,
 			ends: "killed: it was not done within 3s",
 		},
 		"processes": {
