@@ -213,6 +213,7 @@ func newNode(ctx context.Context, c Config, db *postgres.DB, log *slog.Logger, m
 	n = &node{config: c, db: db, store: store, log: log, bound: m.bound, metrics: m, process: uuid.New()}
 	n.targets = target.New(target.Options{
 		Guard: connect, Secrets: &secrets{read: db.API().Secret}, Report: n.report, Now: n.bound.Now,
+		Kinds:   c.Targets.Enabled(),
 		Command: c.commands, Gate: gate.Options{Slots: c.Slots, PerHost: c.Targets.PerHost},
 	})
 	if n.reportKey, err = store.ReportKey(ctx); err != nil {

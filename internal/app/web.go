@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/belfry-dev/belfry/internal/access"
+	"github.com/belfry-dev/belfry/internal/config"
 	"github.com/belfry-dev/belfry/internal/postgres"
 	"github.com/belfry-dev/belfry/internal/problem"
 	"github.com/belfry-dev/belfry/internal/server"
@@ -188,6 +189,7 @@ func classify(err error) rest.ErrorClass {
 
 // checkTarget returns a function that validates the target of a job.
 func checkTarget(targets map[string]target.Target) func(kind string, config json.RawMessage) error {
+	kinds := config.Targets{Kinds: config.Kinds}.Enabled()
 	return func(kind string, config json.RawMessage) error {
 		t, ok := targets[kind]
 		others := "use one of " + strings.Join(slices.Sorted(maps.Keys(targets)), ", ")
@@ -197,6 +199,9 @@ func checkTarget(targets map[string]target.Target) func(kind string, config json
 		case kind == "command":
 			return problem.New("target.kind", "commands are disabled on this server",
 				"set command.enabled and command.programs (or command.images) on all nodes and restart them, or "+others)
+		case slices.Contains(kinds, kind):
+			return problem.New("target.kind", "this kind of target is disabled on this server",
+				"add it to the setting targets.kinds of all nodes and restart them, or "+others)
 		default:
 			return problem.New("target.kind", "there is no such kind of target", others)
 		}

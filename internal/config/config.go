@@ -56,8 +56,15 @@ type Config struct {
 type Targets struct {
 	Allow   string `key:"allow" form:"destinations"`
 	Deny    string `key:"deny" form:"destinations"`
+	Kinds   string `key:"kinds" default:"http,worker" form:"kinds"`
 	PerHost int    `key:"per_host" default:"0" min:"0" max:"100000"`
 }
+
+// Kinds are the values of the setting targets.kinds.
+const Kinds = "http,worker,amqp,kafka,nats"
+
+// Enabled returns the entries of the setting kinds.
+func (t Targets) Enabled() []string { return splitList(t.Kinds) }
 
 // Allowed returns the entries of the setting allow.
 func (t Targets) Allowed() []string { return splitList(t.Allow) }

@@ -106,6 +106,7 @@ func (f *field) accepted() string {
 		"address":      "host:port, for example 127.0.0.1:8420",
 		"keyset":       "what belfry secret keyset new prints",
 		"destinations": "networks like 10.0.0.0/8 and host:port like hooks.internal:443",
+		"kinds":        "kinds of targets with commas between them, out of " + Kinds,
 		"issuer":       "a URL like https://login.example.com, without TLS only on this machine",
 		"hidden":       "up to 1,000 characters on one line",
 		"grants":       "entries like admins = default:admin",
@@ -188,6 +189,10 @@ func (f *field) formOK(text string) bool {
 			})
 	case f.form == "address":
 		return addressOK(text)
+	case f.form == "kinds":
+		return !slices.ContainsFunc(splitList(text), func(kind string) bool {
+			return !slices.Contains(splitList(Kinds), kind)
+		})
 	case f.form == "destinations":
 		return !slices.ContainsFunc(splitList(text), func(destination string) bool {
 			_, err := netip.ParsePrefix(destination)

@@ -33,6 +33,8 @@ var help = map[string]string{ //nolint:gosec // names of settings, and no secret
 	"targets.deny": "where targets may not connect to, whatever targets.allow says: networks and host:port, separated by " +
 		"commas; the database and the addresses that the node listens on are denied without being listed, " +
 		"unless targets.allow names them with their port",
+	"targets.kinds": "kinds of targets that jobs may have, out of " + Kinds + "; enable only what you use: " +
+		"noop needs no entry, and commands have settings of their own",
 	"targets.per_host": "maximum number of HTTP deliveries of one namespace to one host in progress on this node; " +
 		"0 means no limit other than slots, of which one host may use two thirds",
 

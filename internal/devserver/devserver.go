@@ -265,6 +265,7 @@ func (d *devServer) startNode(ctx context.Context, dir, ownerURL string) (*node,
 func (d *devServer) nodeConfig(databaseURL string) app.Config {
 	c := app.Config{Config: config.Default(), Version: d.Version, NoPublicTargets: true, UI: web.Handler(web.Options{})}
 	c.DatabaseURL, c.Listen, c.Name, c.Drain = databaseURL, d.Listen, "dev", drainTime
+	c.Targets.Kinds = config.Kinds
 	c.LoginCode, c.Canary = d.code, false // no alert watches it
 	c.Targets.Allow, c.Secrets.Keyset, c.Command = thisMachine, d.secrets.Keyset, d.Command
 	if d.Allow != "" {
@@ -278,7 +279,8 @@ func saveConfig(dir string, c config.Config) error {
 	text, err := yaml.Marshal(map[string]any{
 		"database_url": c.DatabaseURL, "listen": c.Listen, "name": c.Name, "drain": c.Drain.String(),
 		"canary":  c.Canary,
-		"targets": map[string]string{"allow": c.Targets.Allow}, "secrets": map[string]string{"keyset": c.Secrets.Keyset},
+		"targets": map[string]string{"allow": c.Targets.Allow, "kinds": c.Targets.Kinds},
+		"secrets": map[string]string{"keyset": c.Secrets.Keyset},
 	})
 	if err != nil {
 		return err

@@ -91,7 +91,8 @@ func (e *Engine) deliverOne(ctx context.Context, a *job.Attempt) (o job.Outcome)
 	if !ok {
 		return job.Outcome{
 			Kind: job.Deferred, NeedsKind: a.Kind, RetryAfter: min(time.Duration(a.Number)*kindPause, maxKindPause),
-			Message: fmt.Sprintf("the node that owned the run has no target of kind %q; another one may have", a.Kind),
+			Message: fmt.Sprintf("targets of kind %q are not enabled on the node that owned the run; "+
+				"another node may have them, or add the kind to the setting targets.kinds of the nodes", a.Kind),
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.Timeout)

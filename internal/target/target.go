@@ -3,6 +3,8 @@ package target
 import (
 	"context"
 	"encoding/json"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/belfry-dev/belfry/internal/job"
@@ -41,6 +43,8 @@ type Options struct {
 	// Report returns the URL and the token with which a receiver reports on an attempt that it has
 	// accepted. Nil: receivers cannot report.
 	Report func(a job.Attempt) (url, token string)
+	// Kinds are the enabled kinds. Nil: all. The kinds noop, and command with Command, are always enabled.
+	Kinds []string
 	// Gate limits the deliveries per host.
 	Gate gate.Options
 	// Now returns the time for signatures. Nil: the machine's clock.
@@ -48,7 +52,7 @@ type Options struct {
 	Command *command.Target // nil: the node runs no commands
 }
 
-// New creates one target of each kind.
+// New creates one target of each enabled kind.
 func New(opts Options) map[string]Target {
 	if opts.Guard == nil {
 		opts.Guard = &guard.Guard{}
@@ -61,9 +65,12 @@ func New(opts Options) map[string]Target {
 		"kafka":  kafka.New(brokers),
 		"nats":   nats.New(brokers),
 		"amqp":   amqp.New(brokers),
-		"noop":   noop.New(),
 		"worker": worker.New(),
 	}
+	maps.DeleteFunc(all, func(kind string, _ Target) bool {
+		return opts.Kinds != nil && !slices.Contains(opts.Kinds, kind)
+	})
+	all["noop"] = noop.New()
 	if opts.Command != nil {
 		all["command"] = opts.Command
 	}

@@ -30,6 +30,13 @@ func TestList(t *testing.T) {
 	}
 }
 
+// TestKinds: only the enabled kinds are there, and noop, which needs no entry.
+func TestKinds(t *testing.T) {
+	t.Parallel()
+	all := target.New(target.Options{Kinds: []string{"http", "nats"}})
+	require.Equal(t, []string{"http", "nats", "noop"}, slices.Sorted(maps.Keys(all)))
+}
+
 // password is the only secret.
 type password struct{}
 

@@ -39,7 +39,9 @@ func testBroker(t *testing.T, kind brokerKind) {
 	require.NoError(t, err)
 	text, err := keys.Text()
 	require.NoError(t, err)
-	c := newCluster(t, setup{nodes: 2, api: true, env: []string{"BELFRY_SECRETS_KEYSET=" + text}})
+	c := newCluster(t, setup{nodes: 2, api: true, env: []string{
+		"BELFRY_SECRETS_KEYSET=" + text, "BELFRY_TARGETS_KINDS=" + kind.target,
+	}})
 	c.store = pgtest.StoreOf(postgres.New(c.pool, postgres.Options{Sealer: keys}))
 	_, err = c.store.PutSecret(t.Context(), access.SecretParams{
 		Namespace: access.DefaultNamespace, Name: "rabbitmq", Value: access.Secret{Values: []string{"belfry"}},

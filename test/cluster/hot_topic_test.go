@@ -24,7 +24,9 @@ func TestHotTopic(t *testing.T) {
 	kind := brokerKinds["Kafka"]
 	b := newBrokerServer(t, kind.service)
 	kind.make(t, b.address())
-	c := newCluster(t, setup{nodes: 2, env: []string{"BELFRY_SLOTS=4000", "BELFRY_CONNECTIONS=8"}})
+	c := newCluster(t, setup{nodes: 2, env: []string{
+		"BELFRY_SLOTS=4000", "BELFRY_CONNECTIONS=8", "BELFRY_TARGETS_KINDS=" + kind.target,
+	}})
 	due := c.now().Add(time.Duration(20+runs/2500) * time.Second).Truncate(time.Second)
 	c.end = due
 	const chunk = 1000

@@ -56,7 +56,7 @@ func startCluster(t *testing.T) *cluster {
 	conf := app.Config{Config: config.Default(), Version: "docs"}
 	conf.DatabaseURL, conf.Listen, conf.Name, conf.Connections = server, "127.0.0.1:0", "docs", 10
 	conf.Targets.Allow, conf.Secrets.Keyset, conf.Drain = "127.0.0.0/8", keyset, time.Second
-	conf.Canary = false
+	conf.Targets.Kinds, conf.Canary = config.Kinds, false
 	conf.OIDC.Issuer = "https://login.example.com" // no test logs in, so it is not called
 	ctx, stop := context.WithCancel(t.Context())
 	started, ended := make(chan string, 1), make(chan error, 1)
