@@ -34,6 +34,16 @@ func (b *bundle) begin(path, body string) string {
 	return "/operations/" + op["id"].(string)
 }
 
+// preview counts runs. A count ends after some time, and then says that there may be more.
+func (b *bundle) preview(path, body string) (out map[string]any) {
+	b.t.Helper()
+	require.Eventually(b.t, func() bool {
+		out = b.call("POST", path, body).json(b.t)
+		return out["more"] == false
+	}, time.Minute, 10*time.Millisecond)
+	return out
+}
+
 // finish works on operations until one has ended, and returns it.
 func (b *bundle) finish(path string) map[string]any {
 	b.t.Helper()
@@ -297,10 +307,10 @@ func TestRunsInBulk(t *testing.T) {
 	}
 	n.trigger(other)
 	b := &bundle{t: t, pool: n.pool, store: n.store, url: n.url, key: n.key}
-	preview := b.call("POST", "/runs:cancel", `{"filter":{"job":"bad"},"dry_run":true}`).json(t)
+	preview := b.preview("/runs:cancel", `{"filter":{"job":"bad"},"dry_run":true}`)
 	require.EqualValues(t, 3, preview["count"])
 	require.Equal(t, "bad", preview["sample"].([]any)[0].(map[string]any)["name"])
-	preview = b.call("POST", "/runs:cancel", `{"all":true,"dry_run":true}`).json(t)
+	preview = b.preview("/runs:cancel", `{"all":true,"dry_run":true}`)
 	require.EqualValues(t, 4, preview["count"])
 
 	op := b.begin("/runs:cancel", `{"filter":{"job":"bad"},"rate":2}`)
