@@ -268,6 +268,14 @@ func TestSessionDisappears(t *testing.T) {
 	n, other := c.start(), c.start()
 	c.awaitOwners(n, other)
 	old := n.Session()
+	// A member notices at its next renewal. Until then only the epochs of its partitions stop what it does.
+	afterwards := func(_ context.Context, method string) error {
+		if method == "take" && n.Session() == old {
+			return errBroken
+		}
+		return nil
+	}
+	other.store.before.Store(&afterwards)
 	require.NoError(t, c.store.Unregister(t.Context(), old))
 	require.Eventually(t, func() bool { return n.Session() != old }, patience, often)
 	c.awaitOwners(n, other)
