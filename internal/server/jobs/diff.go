@@ -152,7 +152,7 @@ func (d *differ) page(ctx context.Context, page []line) error {
 // read reads a line and reports everything that is wrong with it.
 func (d *differ) read(l line) (job.Definition, error) {
 	var in JobInput
-	if err := d.h.validate(l.text); err != nil {
+	if err := d.h.validate(l.text, 1+d.listed); err != nil {
 		return job.Definition{}, err
 	}
 	if err := decodeStrictly(l.text, &in); err != nil {

@@ -70,7 +70,7 @@ type Handlers struct {
 	check func(kind string, config json.RawMessage) error
 	bulks *bulkLimiter
 
-	validate func(line []byte) error // as create-job validates its body
+	validate func(line []byte, most int) error // as create-job validates its body
 }
 
 // Register adds the operations on jobs to the API.

@@ -121,7 +121,7 @@ func (a *API) validateBody(schema *huma.Schema, text []byte) *Problem {
 		found := problem.All(err)[0]
 		return listProblems([]FieldProblem{{found.Field, found.Problem, found.Fix}})
 	}
-	return a.validate(schema, value)
+	return a.validate(schema, value, maxProblems)
 }
 
 // valuesOf returns how many values a valid body has at most, but no fewer than leastValues, so that what is wrong with

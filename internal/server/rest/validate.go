@@ -12,15 +12,16 @@ import (
 )
 
 // Validator returns a check of JSON that is only a part of a body, such as one line of several, by the schema of a type
-// and with the same words. It reports nothing about text that is not JSON. Call it while operations are registered.
-func Validator[T any](a *API) func(text []byte) error {
+// and with the same words. It explains at most so many problems, and counts the rest: an explanation takes longer than what
+// it explains. It reports nothing about text that is not JSON. Call it while operations are registered.
+func Validator[T any](a *API) func(text []byte, most int) error {
 	schema := a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[T](), true, "")
-	return func(text []byte) error {
+	return func(text []byte, most int) error {
 		var value any
 		if body.Unmarshal(text, &value) != nil {
 			return nil //nolint:nilerr // whoever decodes the text reports it
 		}
-		if p := a.validate(schema, value); p != nil {
+		if p := a.validate(schema, value, min(most, maxProblems)); p != nil {
 			return p
 		}
 		return nil
@@ -37,6 +38,7 @@ const (
 // and of the problems of each part only those are kept that an answer lists.
 type validating struct {
 	api   *API
+	most  int // problems that are kept
 	found []error
 	more  int // problems that are not kept
 	later []items
@@ -50,9 +52,9 @@ type items struct {
 	next   int
 }
 
-// validate returns what is wrong with a value; nil: nothing.
-func (a *API) validate(schema *huma.Schema, value any) *Problem {
-	v := validating{api: a}
+// validate returns what is wrong with a value, and explains so many problems; nil: nothing.
+func (a *API) validate(schema *huma.Schema, value any, most int) *Problem {
+	v := validating{api: a, most: most}
 	v.check(schema, "body", v.part(schema, "body", value))
 	for len(v.later) > 0 {
 		l := v.later[0]
@@ -88,7 +90,7 @@ func (v *validating) check(schema *huma.Schema, path string, value any) {
 }
 
 func (v *validating) add(errs ...error) {
-	room := min(len(errs), maxProblems-len(v.found))
+	room := min(len(errs), v.most-len(v.found))
 	v.found = append(v.found, errs[:room]...)
 	v.more += len(errs) - room
 }
