@@ -32,9 +32,9 @@ await() {
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git -C "$here" log -1 --format=%ct)}
 export SOURCE_DATE_EPOCH
 
-# program FILE: the program as it is shipped, as version 0.1.0. BELFRY_BINARY names one that is built already.
+# program FILE: the program as packages and images ship it, as version 0.1.0. BELFRY_BINARY names one that is built already.
 program() {
-  if [[ -n ${BELFRY_BINARY:-} ]]; then cp "$BELFRY_BINARY" "$1"; else "$here/dev/static" 0.1.0 "$1"; fi
+  if [[ -n ${BELFRY_BINARY:-} ]]; then cp "$BELFRY_BINARY" "$1"; else BELFRY_TAGS=server "$here/dev/static" 0.1.0 "$1"; fi
 }
 
 # debian_root DIRECTORY PACKAGE…: a minimal Debian with packages.

@@ -2,6 +2,7 @@ package docs
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -90,4 +91,19 @@ func TestEveryDependencyIsExplained(t *testing.T) {
 	}
 	require.Greater(t, len(required), 30)
 	require.ElementsMatch(t, required, listed)
+}
+
+// TestServersHaveNoDev: the programs of packages and images are built without belfry dev and what only it needs.
+func TestServersHaveNoDev(t *testing.T) {
+	t.Parallel()
+	deps := func(tags string) string {
+		out, err := exec.CommandContext(t.Context(), "go", "list", "-C", "../..", "-deps", "-tags", tags, "./cmd/belfry").Output()
+		require.NoError(t, err)
+		return string(out)
+	}
+	all, server := deps(""), deps("server")
+	for _, module := range []string{"github.com/fergusstrange/embedded-postgres", "github.com/lib/pq", "github.com/xi2/xz"} {
+		require.Contains(t, all, "\n"+module+"\n")
+		require.NotContains(t, server, module)
+	}
 }
