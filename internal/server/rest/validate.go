@@ -12,7 +12,7 @@ import (
 )
 
 // Validator returns a check of JSON that is only a part of a body, such as one line of several, by the schema of a type
-// and with the same words. It explains at most so many problems, and counts the rest: an explanation takes longer than what
+// and with the same words. It explains the first problems, up to a number, and counts the rest: an explanation takes longer than what
 // it explains. It reports nothing about text that is not JSON. Call it while operations are registered.
 func Validator[T any](a *API) func(text []byte, most int) error {
 	schema := a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[T](), true, "")
@@ -52,7 +52,7 @@ type items struct {
 	next   int
 }
 
-// validate returns what is wrong with a value, and explains so many problems; nil: nothing.
+// validate returns what is wrong with a value, with the first problems explained; nil: nothing.
 func (a *API) validate(schema *huma.Schema, value any, most int) *Problem {
 	v := validating{api: a, most: most}
 	v.check(schema, "body", v.part(schema, "body", value))
