@@ -68,6 +68,7 @@ type Outcome struct {
 	Kind       OutcomeKind
 	Retryable  bool          // of a failure: may it be retried?
 	Unknown    bool          // of a failure: the target may have done the work
+	Down       bool          // of a failure: the target is down, overloaded or does not respond
 	RetryAfter time.Duration // delay that the target asked for; 0 if none
 	Gone       bool          // the target is gone permanently: pause the job
 	Status     int           // of the target's protocol, e.g. 503; 0 if none

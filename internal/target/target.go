@@ -45,7 +45,7 @@ type Options struct {
 	Report func(a job.Attempt) (url, token string)
 	// Kinds are the enabled kinds. Nil: all. The kinds noop, and command with Command, are always enabled.
 	Kinds []string
-	// Gate limits the deliveries per host.
+	// Gate limits the deliveries per host and per namespace.
 	Gate gate.Options
 	// Now returns the time for signatures. Nil: the machine's clock.
 	Now     func() time.Time
@@ -57,10 +57,11 @@ func New(opts Options) map[string]Target {
 	if opts.Guard == nil {
 		opts.Guard = &guard.Guard{}
 	}
-	brokers := broker.Options{Dialer: opts.Guard, Secrets: opts.Secrets, Report: opts.Report}
+	limits := gate.New(opts.Gate) // one for all, because they share the node's slots
+	brokers := broker.Options{Dialer: opts.Guard, Secrets: opts.Secrets, Report: opts.Report, Gate: limits}
 	all := map[string]Target{
 		"http": http.New(http.Options{
-			Guard: opts.Guard, Secrets: opts.Secrets, Report: opts.Report, Now: opts.Now, Gate: gate.New(opts.Gate),
+			Guard: opts.Guard, Secrets: opts.Secrets, Report: opts.Report, Now: opts.Now, Gate: limits,
 		}),
 		"kafka":  kafka.New(brokers),
 		"nats":   nats.New(brokers),

@@ -112,7 +112,7 @@ func (c *config) notAccepted(ctx context.Context) job.Outcome {
 		return broker.Stopping()
 	}
 	return job.Outcome{
-		Kind: job.Failed, Retryable: true,
+		Kind: job.Failed, Retryable: true, Down: true,
 		Message: broker.Clean(c.Where() + " is connected, but did not take the message within the timeout; " +
 			"see whether the broker is overloaded or has an alarm, or raise the job's timeout"),
 	}

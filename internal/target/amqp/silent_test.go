@@ -187,6 +187,7 @@ func TestABrokerThatDoesNotRead(t *testing.T) {
 	for _, out := range deliverAll(t, target, attempts...) {
 		require.Equal(t, job.Failed, out.Kind)
 		require.True(t, out.Retryable)
+		require.True(t, out.Down)
 		if out.Unknown {
 			taken++
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/expr"
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/target/gate"
 	"github.com/belfry-dev/belfry/internal/target/secret"
 	"github.com/belfry-dev/belfry/internal/trace"
 )
@@ -36,6 +37,7 @@ type Options struct {
 	// Report returns the URL and the token with which a consumer reports on an attempt. Nil: consumers
 	// cannot report.
 	Report func(a job.Attempt) (url, token string)
+	Gate   *gate.Gate // limits the deliveries per broker and per namespace; nil: there is only a breaker
 }
 
 // Message is the part of a message that is the same for all brokers.

@@ -82,7 +82,8 @@ func Unconnected(ctx context.Context, where string, err error) job.Outcome {
 		return Stopping()
 	default:
 		text, final := explain(err, secretsOf(ctx))
-		out.Retryable = !final
+		var unread *secretError
+		out.Retryable, out.Down = !final, !final && !errors.As(err, &unread)
 		out.Message = Clean(where + " " + text)
 	}
 	return out
@@ -90,7 +91,7 @@ func Unconnected(ctx context.Context, where string, err error) job.Outcome {
 
 // Unconfirmed is the outcome if the message may have been sent and the broker did not confirm it.
 func Unconfirmed(ctx context.Context, where string, err error) job.Outcome {
-	out := job.Outcome{Kind: job.Failed, Retryable: true, Unknown: true}
+	out := job.Outcome{Kind: job.Failed, Retryable: true, Unknown: true, Down: true}
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		out.Message = where + " did not confirm the message within the timeout, and may have it; " +

@@ -3,10 +3,12 @@ package broker
 import (
 	"context"
 	"encoding/json"
+	"errors"
 
 	"github.com/google/uuid"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/target/gate"
 	"github.com/belfry-dev/belfry/internal/target/settings"
 )
 
@@ -37,6 +39,9 @@ type Target[C Settings[N, M], N, M any] struct {
 func NewTarget[C Settings[N, M], N, M any](
 	opts Options, parse func(text string) (C, error), closeConn func(N),
 ) *Target[C, N, M] {
+	if opts.Gate == nil {
+		opts.Gate = gate.New(gate.Options{})
+	}
 	return &Target[C, N, M]{
 		opts: opts, configs: settings.Cache[C]{Parse: parse}, pool: Pool[N]{CloseConn: closeConn},
 	}
@@ -62,14 +67,37 @@ func (t *Target[C, N, M]) Deliver(ctx context.Context, a job.Attempt) job.Outcom
 		if err != nil {
 			return Unconnected(ctx, c.Where(), err)
 		}
+		pass, deferred := t.opts.Gate.Enter(ctx, gate.Destination{Namespace: a.Namespace, Host: c.Where()})
+		if deferred != nil {
+			return *deferred
+		}
+		result := gate.Neutral // also if the client panics
+		defer func() { pass.Leave(result) }()
 		lease, err := t.pool.Get(ctx, key, open)
 		if err != nil {
-			return Unconnected(ctx, c.Where(), err)
+			out := Unconnected(ctx, c.Where(), err)
+			if out.Down {
+				result = gate.Bad
+			}
+			return out
 		}
 		out, broken := c.Publish(ctx, lease.Conn, m)
 		lease.Release(broken)
+		result = hostResult(ctx, out)
 		return out
 	})
+}
+
+// hostResult returns what a message that was passed to a broker says about it.
+func hostResult(ctx context.Context, out job.Outcome) gate.Result {
+	switch {
+	case errors.Is(ctx.Err(), context.Canceled):
+		return gate.Neutral
+	case out.Down:
+		return gate.Bad
+	default:
+		return gate.Good
+	}
 }
 
 // Deliver parses the config of an attempt and calls send, with a context that ends with the attempt's

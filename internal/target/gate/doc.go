@@ -1,7 +1,9 @@
-// Package gate keeps one slow or failing host from taking the node's slots away from all others.
+// Package gate keeps one slow or failing host, and one namespace with many of them, from taking the node's slots away
+// from all others.
 //
-// The gate counts deliveries per [Destination], which is a host as one namespace uses it. What one
-// namespace does to a host does not affect another. Each delivery calls [Gate.Enter]. It gets a [Pass],
+// The gate counts deliveries per [Destination], which is a host (of a broker: its list of servers) as one namespace
+// uses it, and per namespace. What one namespace does to a host does not affect another. Each delivery calls
+// [Gate.Enter]. It gets a [Pass],
 // or an outcome that defers the run: a deferred run is pending again, frees its slot, and the attempt
 // does not count.
 //
@@ -13,10 +15,16 @@
 //
 //	in flight ≤ 2 × (slots − slots in use)
 //
-// One slow host gets two thirds of the slots and leaves a third for all others. Two slow hosts get two
-// fifths each. In general, n slow hosts leave slots ÷ (2n + 1) free. This needs no configuration, and a
-// node with a single busy host wastes little. The operator can set a lower limit per host to protect
-// the receivers.
+// One slow host gets two thirds of the slots and leaves a third for all others. Many slow hosts would leave
+// slots ÷ (2n + 1), so all hosts of a namespace together have a limit as well:
+//
+//	in flight of a namespace ≤ 4 × (slots − slots in use)
+//
+// A namespace alone gets four fifths of the slots, however many hosts it has, and n namespaces leave
+// slots ÷ (4n + 1) free. A destination may have twice what is left of its namespace's limit, if that is less than
+// the free slots, so that the hosts of a namespace leave some to each other too. A namespace or a destination with no
+// delivery in flight may always start one. This needs no configuration, and a node with a single busy host wastes
+// little. The operator can set a lower limit per host to protect the receivers.
 //
 // A delivery over the limit waits in its slot if capacity is expected within maxWait, as it is for
 // hosts that respond fast. Otherwise it is deferred. Deferred deliveries return at the pace at which

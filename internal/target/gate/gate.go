@@ -13,16 +13,19 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/target/message"
 )
 
 // Settings of the gate.
 const (
 	freeFactor = 2                     // a destination may use this many times the free slots
+	nsFactor   = 4                     // and all destinations of a namespace together this many times
 	reserve    = 10                    // one in this many slots is never used for waiting
 	maxWait    = 50 * time.Millisecond // how long a delivery may wait in its slot
 	minDelay   = 250 * time.Millisecond
 	maxDelay   = 2 * time.Minute
 	batch      = 200 * time.Millisecond // deferrals that end within it end together: one claim for many runs
+	maxShown   = 200                    // bytes of a host in messages
 )
 
 // Options of a Gate.
@@ -37,7 +40,7 @@ type Destination struct {
 	Host      string // appears in messages
 }
 
-// Gate limits the deliveries in flight to each destination. Safe for concurrent use.
+// Gate limits the deliveries in flight to each destination and of each namespace. Safe for concurrent use.
 type Gate struct {
 	opts Options
 	now  func() time.Duration
@@ -47,24 +50,38 @@ type Gate struct {
 	states states
 }
 
+// flow is the deliveries to one destination, or of one namespace. Gate.mu guards it.
+type flow struct {
+	inFlight     int
+	average      time.Duration // moving average of how long a delivery takes
+	lastProgress time.Duration // when a delivery last ended, or started with none in flight
+	nextReturn   time.Duration // when the most recently deferred delivery returns
+}
+
 // state is what the gate knows about one destination. Gate.mu guards it.
 type state struct {
+	flow
 	breaker
-	destination  Destination
-	inFlight     int
-	waiters      []chan struct{} // deliveries that wait in their slots; closed when one gets capacity
-	average      time.Duration   // moving average of how long a delivery takes
-	lastProgress time.Duration   // when a delivery last ended, or started with none in flight
-	nextReturn   time.Duration   // when the most recently deferred delivery returns
+	destination Destination
+	namespace   *namespace
+	waiters     []chan struct{} // deliveries that wait in their slots; closed when one gets capacity
 
 	list     *list.List // the list of unused states that it is in; nil: it is in use
 	element  *list.Element
 	lastUsed time.Duration
 }
 
+// namespace is all deliveries of one namespace.
+type namespace struct {
+	flow
+	states int // how many refer to it
+}
+
 // New creates a Gate.
 func New(o Options) *Gate {
-	return &Gate{opts: o, now: clock.Elapsed, states: states{byDestination: map[Destination]*state{}}}
+	return &Gate{opts: o, now: clock.Elapsed, states: states{
+		byDestination: map[Destination]*state{}, namespaces: map[uuid.UUID]*namespace{},
+	}}
 }
 
 // Pass permits one delivery.
@@ -82,13 +99,13 @@ func (g *Gate) Enter(ctx context.Context, to Destination) (*Pass, *job.Outcome) 
 	defer g.mu.Unlock()
 	s := g.states.acquire(to, g.now())
 	defer func() { g.states.release(s, g.now()) }()
-	if !g.hasCapacity(s) {
-		if !g.mayWait(s) || !g.wait(ctx, s) {
-			return nil, g.deferFull(s)
+	if full := g.full(s); full != nil {
+		if !g.mayWait(s, full) || !g.wait(ctx, s) {
+			return nil, g.deferFull(s, full)
 		}
 	} else {
-		s.inFlight++
 		g.inUse++
+		g.start(s)
 	}
 	// From here on the delivery counts as in flight.
 	now := g.now()
@@ -96,9 +113,6 @@ func (g *Gate) Enter(ctx context.Context, to Destination) (*Pass, *job.Outcome) 
 	if !ok {
 		g.leave(s)
 		return nil, g.deferOpen(s, again)
-	}
-	if s.inFlight == 1 {
-		s.lastProgress = now
 	}
 	return &Pass{gate: g, state: s, entered: now, probe: s.probing && s.isOpen()}, nil
 }
@@ -109,49 +123,81 @@ func (p *Pass) Leave(r Result) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := g.now()
-	s.average += (now - p.entered - s.average) / 4
-	s.lastProgress = now
+	s.ended(now, now-p.entered)
+	s.namespace.ended(now, now-p.entered)
 	s.record(now, r, p.probe)
 	g.leave(s)
 	g.states.release(s, now)
 }
 
+// start counts a delivery as in flight. Its slot counts as in use already.
+func (g *Gate) start(s *state) {
+	now := g.now()
+	s.started(now)
+	s.namespace.started(now)
+}
+
 // leave frees the capacity of one delivery and hands it to the first waiter.
 func (g *Gate) leave(s *state) {
 	s.inFlight--
+	s.namespace.inFlight--
 	g.inUse--
-	if len(s.waiters) > 0 && g.hasCapacity(s) {
+	if len(s.waiters) > 0 && g.full(s) == nil {
 		first := s.waiters[0]
 		s.waiters = s.waiters[1:]
-		s.inFlight++ // inUse counts it already
+		g.start(s)
 		close(first)
 	}
 }
 
-// hasCapacity reports whether a destination may have one more delivery in flight.
-func (g *Gate) hasCapacity(s *state) bool {
+// full returns what has no capacity for one more delivery to a destination: the destination, its namespace, or nil.
+func (g *Gate) full(s *state) *flow {
 	if g.opts.PerHost > 0 && s.inFlight >= g.opts.PerHost {
-		return false
+		return &s.flow
 	}
-	return g.opts.Slots <= 0 || s.inFlight < max(1, freeFactor*(g.opts.Slots-g.inUse))
+	if g.opts.Slots <= 0 {
+		return nil
+	}
+	free := g.opts.Slots - g.inUse
+	left := nsFactor*free - s.namespace.inFlight
+	switch {
+	case s.namespace.inFlight > 0 && left <= 0:
+		return &s.namespace.flow
+	case s.inFlight > 0 && s.inFlight >= freeFactor*min(free, left):
+		return &s.flow
+	}
+	return nil
 }
 
-// mayWait reports whether a delivery may wait in its slot: the wait must be short, and the reserved
-// slots are not for waiting.
-func (g *Gate) mayWait(s *state) bool {
-	return g.expectedWait(s) < maxWait && (g.opts.Slots <= 0 || g.inUse < g.opts.Slots-g.opts.Slots/reserve)
+// mayWait reports whether a delivery may wait in its slot: another one to its destination must be in flight, because
+// it hands on its capacity, the wait must be short, and the reserved slots are not for waiting.
+func (g *Gate) mayWait(s *state, full *flow) bool {
+	return s.inFlight > 0 && full.expectedWait(g.now(), len(s.waiters)+1) < maxWait &&
+		(g.opts.Slots <= 0 || g.inUse < g.opts.Slots-g.opts.Slots/reserve)
 }
 
-// expectedWait estimates how long one more waiter would wait, from the average duration of a delivery.
+func (f *flow) started(now time.Duration) {
+	f.inFlight++
+	if f.inFlight == 1 {
+		f.lastProgress = now
+	}
+}
+
+func (f *flow) ended(now, took time.Duration) {
+	f.average += (took - f.average) / 4
+	f.lastProgress = now
+}
+
+// expectedWait estimates how long the last of n waiters would wait, from the average duration of a delivery.
 // If no delivery has ended for longer than that, it expects the same time again.
-func (g *Gate) expectedWait(s *state) time.Duration {
-	return max(s.average/time.Duration(max(1, s.inFlight))*time.Duration(len(s.waiters)+1), g.now()-s.lastProgress)
+func (f *flow) expectedWait(now time.Duration, n int) time.Duration {
+	return max(f.average/time.Duration(max(1, f.inFlight))*time.Duration(n), now-f.lastProgress)
 }
 
-// pace estimates how long a destination at its limit takes until it has capacity for one more. While
+// pace estimates how long a destination or namespace at its limit takes until it has capacity for one more. While
 // no delivery ends, deliveries take at least as long as the time since the last progress.
-func (g *Gate) pace(s *state) time.Duration {
-	return max(s.average, g.now()-s.lastProgress) / time.Duration(max(1, s.inFlight))
+func (f *flow) pace(now time.Duration) time.Duration {
+	return max(f.average, now-f.lastProgress) / time.Duration(max(1, f.inFlight))
 }
 
 // wait queues for capacity, with the lock released meanwhile, and reports whether there is some.
@@ -180,33 +226,40 @@ func (g *Gate) wait(ctx context.Context, s *state) bool {
 	return false
 }
 
-// deferFull defers a delivery because its destination has no capacity.
-func (g *Gate) deferFull(s *state) *job.Outcome {
+// deferFull defers a delivery because its destination or its namespace has no capacity.
+func (g *Gate) deferFull(s *state, full *flow) *job.Outcome {
+	who := s.shown()
+	if full == &s.namespace.flow {
+		who = "the namespace"
+	}
+	now := g.now()
 	return &job.Outcome{
-		Kind: job.Deferred, RetryAfter: g.delay(s, g.now(), g.pace(s)),
+		Kind: job.Deferred, RetryAfter: full.delay(now, now, full.pace(now)),
 		Message: fmt.Sprintf("%s has %d deliveries in flight from this node, its current limit; waiting for capacity",
-			s.destination.Host, s.inFlight),
+			who, full.inFlight),
 	}
 }
 
 // deferOpen defers a delivery because the breaker is open.
 func (g *Gate) deferOpen(s *state, again time.Duration) *job.Outcome {
 	return &job.Outcome{
-		Kind: job.Deferred, RetryAfter: g.delay(s, again, s.cooldown/50),
+		Kind: job.Deferred, RetryAfter: s.delay(g.now(), again, s.cooldown/50),
 		Message: fmt.Sprintf("nearly all recent deliveries to %s failed, so its circuit breaker is open for %s; "+
-			"then one delivery probes it", s.destination.Host, s.cooldown),
+			"then one delivery probes it", s.shown(), s.cooldown),
 	}
 }
+
+// shown is the destination in messages. Brokers may have many servers.
+func (s *state) shown() string { return message.Clean(s.destination.Host, maxShown) }
 
 // delay returns how long a delivery is deferred, at least until from. Deliveries return one after the
 // other, each a step later. Those that would return later than maxDelay return at a random time in its
 // second half instead.
-func (g *Gate) delay(s *state, from, step time.Duration) time.Duration {
-	now := g.now()
-	s.nextReturn = max(s.nextReturn, from, now+minDelay) + step
-	at := s.nextReturn
+func (f *flow) delay(now, from, step time.Duration) time.Duration {
+	f.nextReturn = max(f.nextReturn, from, now+minDelay) + step
+	at := f.nextReturn
 	if at > now+maxDelay {
-		s.nextReturn = now + maxDelay
+		f.nextReturn = now + maxDelay
 		at = now + maxDelay/2 + rand.N(maxDelay/2) //nolint:gosec // to spread them
 	}
 	return at.Truncate(batch) + batch - now

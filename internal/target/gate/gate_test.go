@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -37,8 +38,7 @@ func fill(t *testing.T, g *Gate, to Destination, limit int) (passes []*Pass, def
 	return passes, nil
 }
 
-// TestASlowHostLeavesSlots: one slow host gets two thirds, two get two fifths each, and there is
-// always capacity for another.
+// TestASlowHostLeavesSlots: one slow host gets two thirds, and leaves some for other hosts of its namespace.
 func TestASlowHostLeavesSlots(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -48,17 +48,83 @@ func TestASlowHostLeavesSlots(t *testing.T) {
 		require.Equal(t, job.Deferred, out.Kind)
 		require.Contains(t, out.Message, "https://slow has 66")
 		two, _ := fill(t, g, Destination{Host: "https://slow2"}, 1000)
-		require.InDelta(t, 222, len(two), 1, "of what the first left free")
-		three, out := fill(t, g, fast, 50)
+		require.InDelta(t, 121, len(two), 1, "of what the first left of the namespace's limit")
+		three, out := fill(t, g, fast, 10)
 		require.Nil(t, out)
-		require.Len(t, three, 50)
+		require.Len(t, three, 10)
 		// The same host in another namespace is another destination.
-		four, _ := fill(t, g, Destination{Namespace: uuid.New(), Host: slow.Host}, 10)
-		require.Len(t, four, 10)
-		for _, p := range append(append(append(one, two...), three...), four...) {
+		four, _ := fill(t, g, Destination{Namespace: uuid.New(), Host: slow.Host}, 50)
+		require.Len(t, four, 50)
+		for _, p := range slices.Concat(one, two, three, four) {
 			p.Leave(Good)
 		}
 		require.Zero(t, g.inUse)
+	})
+}
+
+// TestANamespaceLeavesSlots: however many silent hosts a namespace has, others find slots, and get as many as it has
+// when it returns them.
+func TestANamespaceLeavesSlots(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const size = 1000
+		g := newGate(Options{Slots: size})
+		attacker, victim := uuid.New(), uuid.New()
+		var passes []*Pass
+		var deferred *job.Outcome
+		for range 3 {
+			for i := range 2 * size {
+				pass, out := g.Enter(t.Context(), Destination{Namespace: attacker, Host: fmt.Sprint(i)})
+				if out != nil {
+					deferred = out
+					continue
+				}
+				passes = append(passes, pass)
+			}
+		}
+		require.InDelta(t, size*4/5, len(passes), 1, "alone it gets most")
+		require.Equal(t, job.Deferred, deferred.Kind)
+		require.Contains(t, deferred.Message, "the namespace has 800 deliveries in flight")
+		require.LessOrEqual(t, deferred.RetryAfter, maxDelay+batch)
+
+		others, _ := fill(t, g, Destination{Namespace: victim, Host: "https://a"}, size)
+		require.InDelta(t, size/5*2/3, len(others), 1)
+		more, _ := fill(t, g, Destination{Namespace: victim, Host: "https://b"}, size)
+		require.NotEmpty(t, more)
+		third, _ := fill(t, g, Destination{Namespace: uuid.New(), Host: "https://c"}, size)
+		require.NotEmpty(t, third)
+
+		for _, p := range passes[size/5:] {
+			p.Leave(Good)
+		}
+		again, _ := fill(t, g, Destination{Namespace: victim, Host: "https://b"}, size)
+		require.Greater(t, len(others)+len(more)+len(again), size/5, "it shrinks when others come")
+		for _, p := range slices.Concat(passes[:size/5], others, more, third, again) {
+			p.Leave(Good)
+		}
+		require.Zero(t, g.inUse)
+		for _, ns := range g.states.namespaces {
+			require.Zero(t, ns.inFlight)
+		}
+	})
+}
+
+// TestAFullNamespaceReturnsAtItsPace: deliveries to hosts that the gate has not seen for long are deferred by the pace
+// of the namespace, not by the silence of the host.
+func TestAFullNamespaceReturnsAtItsPace(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate(Options{Slots: 100})
+		visit(t, g, fast, Good)
+		time.Sleep(idleTTL / 2) //nolint:forbidigo // virtual
+		for i := 0; ; i++ {
+			if _, out := g.Enter(t.Context(), numbered(i)); out != nil {
+				break
+			}
+		}
+		_, out := g.Enter(t.Context(), fast)
+		require.Equal(t, job.Deferred, out.Kind)
+		require.Less(t, out.RetryAfter, time.Second)
 	})
 }
 

@@ -3,6 +3,8 @@ package gate
 import (
 	"container/list"
 	"time"
+
+	"github.com/google/uuid"
 )
 
 // Limits of what the gate remembers.
@@ -15,6 +17,7 @@ const (
 // the others, maxStates together. Finding and forgetting one takes constant time.
 type states struct {
 	byDestination map[Destination]*state
+	namespaces    map[uuid.UUID]*namespace // of those destinations
 	// idle and open are the unused states with a closed and with an open breaker, least recently used
 	// first. Each may have half of maxStates, so a flood of new destinations closes no breaker, and many
 	// open breakers leave capacity for other destinations.
@@ -29,7 +32,13 @@ func (l *states) acquire(to Destination, now time.Duration) *state {
 		return s
 	}
 	l.trim(now, maxStates-1)
-	s = &state{destination: to, lastProgress: now}
+	ns := l.namespaces[to.Namespace]
+	if ns == nil {
+		ns = &namespace{flow: flow{lastProgress: now}}
+		l.namespaces[to.Namespace] = ns
+	}
+	ns.states++
+	s = &state{destination: to, namespace: ns, flow: flow{lastProgress: now}}
 	l.byDestination[to] = s
 	return s
 }
@@ -79,6 +88,9 @@ func (l *states) trim(now time.Duration, limit int) {
 func (l *states) forget(s *state) {
 	l.unlist(s)
 	delete(l.byDestination, s.destination)
+	if s.namespace.states--; s.namespace.states == 0 {
+		delete(l.namespaces, s.destination.Namespace)
+	}
 }
 
 func stateOf(e *list.Element) *state {

@@ -6,12 +6,26 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/clock"
 )
 
 func numbered(i int) Destination { return Destination{Host: fmt.Sprint(i)} }
+
+// TestNamespacesAreForgotten with their last destination.
+func TestNamespacesAreForgotten(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate(Options{Slots: 10})
+		for range 2 * maxStates {
+			visit(t, g, Destination{Namespace: uuid.New(), Host: "a"}, Good)
+		}
+		g.check(t)
+		require.Len(t, g.states.namespaces, maxStates)
+	})
+}
 
 // visit makes one delivery.
 func visit(t *testing.T, g *Gate, to Destination, r Result) {
@@ -35,14 +49,20 @@ func (g *Gate) known(to Destination) bool { return g.states.byDestination[to] !=
 // check that the lists and the map agree.
 func (g *Gate) check(t *testing.T) {
 	t.Helper()
-	inUse := 0
+	inUse, byNamespace := 0, map[uuid.UUID]int{}
 	for to, s := range g.states.byDestination {
 		require.Equal(t, to, s.destination)
+		require.Same(t, g.states.namespaces[to.Namespace], s.namespace)
+		byNamespace[to.Namespace]++
 		if s.list == nil {
 			require.Positive(t, s.inFlight)
 			inUse++
 		}
 	}
+	for id, ns := range g.states.namespaces {
+		require.Equal(t, byNamespace[id], ns.states)
+	}
+	require.Len(t, g.states.namespaces, len(byNamespace))
 	require.Len(t, g.states.byDestination, inUse+g.states.idle.Len()+g.states.open.Len())
 	require.LessOrEqual(t, len(g.states.byDestination), max(maxStates, inUse))
 }

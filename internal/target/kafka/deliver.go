@@ -114,13 +114,13 @@ func (c *config) produced(ctx context.Context, err, connectErr error) (out job.O
 	case unsent(err) && connectErr != nil:
 		return c.unconnected(ctx, connectErr), false
 	case errors.Is(err, kgo.ErrRecordRetries), errors.Is(err, kgo.ErrRecordTimeout):
-		out.Retryable = true
+		out.Retryable, out.Down = true, true
 		out.Message = c.Where() + " led to no broker that took the record; check the brokers"
 	case errors.Is(err, context.DeadlineExceeded):
-		out.Retryable = true
+		out.Retryable, out.Down = true, true
 		out.Message = c.Where() + " did not take the records before this one in time; see whether it is overloaded"
 	case errors.Is(err, kgo.ErrMaxBuffered):
-		out.Retryable = true
+		out.Retryable, out.Down = true, true
 		out.Message = c.Where() + " is behind with confirming records; see whether it is overloaded"
 	case errors.Is(err, kerr.UnknownTopicOrPartition), errors.Is(err, kerr.UnknownTopicID):
 		out.Retryable = true

@@ -181,6 +181,7 @@ func TestUnreachableAdvertised(t *testing.T) {
 			require.Equal(t, job.Failed, out.Kind)
 			require.False(t, out.Unknown, "%+v", out)
 			require.Equal(t, c.retryable, out.Retryable, "%+v", out)
+			require.Equal(t, c.retryable, out.Down, "%+v", out)
 			require.Contains(t, out.Message, c.says)
 		})
 	}
@@ -211,7 +212,7 @@ func TestAllAway(t *testing.T) {
 			target := kafka.New(broker.Options{Dialer: d})
 			t.Cleanup(target.Close)
 			out := target.Deliver(t.Context(), a)
-			require.True(t, out.Kind == job.Failed && out.Retryable, "%+v", out)
+			require.True(t, out.Kind == job.Failed && out.Retryable && out.Down, "%+v", out)
 			require.Equal(t, sent, out.Unknown, "%+v", out)
 			require.Contains(t, out.Message, "refused")
 		})

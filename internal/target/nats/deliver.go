@@ -90,7 +90,7 @@ func (c *config) notAccepted(ctx context.Context) job.Outcome {
 		return broker.Stopping()
 	}
 	return job.Outcome{
-		Kind: job.Failed, Retryable: true,
+		Kind: job.Failed, Retryable: true, Down: true,
 		Message: c.Where() + " did not take the messages before this one in time; see whether it is overloaded",
 	}
 }

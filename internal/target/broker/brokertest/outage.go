@@ -36,7 +36,7 @@ func (s *Secured) Outage(t *testing.T, dialer func(broker.Dialer) broker.Dialer)
 		for range n {
 			all.Go(func() {
 				out := target.Deliver(t.Context(), Attempt(s.Kind, string(text)))
-				if out.Kind != want || out.Retryable != (want == job.Failed) {
+				if failed := want == job.Failed; out.Kind != want || out.Retryable != failed || out.Down != failed {
 					t.Errorf("%+v; want kind %d", out, want)
 				}
 			})
