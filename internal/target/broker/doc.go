@@ -10,7 +10,9 @@
 // All deliveries with the same connection settings (namespace, servers, TLS, credentials) share one
 // connection, so a burst of runs is written and confirmed in batches. A [Pool] opens one connection per
 // key at a time, limits their number, waits longer after each failed try, and closes connections that
-// were not used for a while. A changed secret means another connection.
+// were not used for a while. Their number is divided among namespaces (package share). A connection that was replaced,
+// because it broke or its server is about to stop, counts until its last delivery has ended. Deliveries of a namespace
+// that has no connection left are deferred. A changed secret means another connection.
 //
 // Of several servers, the first that works is used. Each gets its share of the remaining time, so that
 // one that does not respond does not use up the time of the next.

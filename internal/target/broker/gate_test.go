@@ -124,3 +124,28 @@ func TestBreaker(t *testing.T) {
 		})
 	}
 }
+
+// TestNoConnectionLeft: a namespace that has used up its connections waits, without using attempts, and others connect.
+func TestNoConnectionLeft(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		target := newFake(broker.Options{})
+		ctx, cancel := context.WithCancel(t.Context())
+		attacker := uuid.New()
+		var all sync.WaitGroup
+		for i := range broker.MaxConnections * 4 / 5 {
+			all.Go(func() { target.Deliver(ctx, attemptAt(attacker, fake{"silent", fmt.Sprint(i)})) })
+		}
+		synctest.Wait()
+		out := target.Deliver(t.Context(), attemptAt(attacker, fake{"good", "one more"}))
+		require.Equal(t, job.Deferred, out.Kind)
+		require.Contains(t, out.Message, "use fewer different connection settings")
+		require.Positive(t, out.RetryAfter)
+		require.Less(t, out.RetryAfter, time.Minute)
+		out = target.Deliver(t.Context(), attemptAt(uuid.New(), fake{"good", ""}))
+		require.Equal(t, job.Succeeded, out.Kind)
+		cancel()
+		all.Wait()
+		target.Close()
+	})
+}

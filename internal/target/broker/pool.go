@@ -3,29 +3,35 @@ package broker
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/belfry-dev/belfry/internal/share"
 )
 
 const (
 	openTimeout = 10 * time.Second // for one try, all servers together
 	idleTimeout = time.Minute
-	// MaxConnections is the maximum number of connections to one kind of broker from one node.
+	// MaxConnections is the maximum number of connections to one kind of broker from one node, of all namespaces.
 	MaxConnections = 500
 	firstBackoff   = 100 * time.Millisecond
 	maxBackoff     = 2 * time.Second
 	forgetAfter    = time.Minute // how long a failure is remembered
 )
 
-// ErrFull says that all connections are in use.
-var ErrFull error = OwnError(fmt.Sprintf("this node has %d connections to brokers of this kind, and none is idle; "+
-	"use fewer different settings of connection", MaxConnections))
+// ErrFull says that all connections that a namespace may have are in use.
+var ErrFull error = OwnError(fmt.Sprintf("the namespace has its share of the %d connections that a node opens to "+
+	"brokers of this kind, and none of them is idle; use fewer different connection settings", MaxConnections))
 
 // ErrClosed says that the pool is closed because the node is stopping.
 var ErrClosed error = OwnError("the node is stopping")
 
-// Pool shares connections by key. The zero value with CloseConn set is ready to use.
+// Pool shares connections by key, and divides their number among namespaces: see share.Pool. The zero value with
+// CloseConn set is ready to use.
 type Pool[N any] struct {
 	// CloseConn closes a connection. It is called once for each, while no delivery uses it.
 	CloseConn func(N)
@@ -34,6 +40,7 @@ type Pool[N any] struct {
 
 	mu      sync.Mutex
 	entries map[string]*entry[N]
+	shares  *share.Pool // counts entries, also those removed while they are in use
 	uses    uint64
 	closed  bool
 }
@@ -49,8 +56,9 @@ func retired(conn any) bool {
 
 // entry is a connection that is open, is being opened, or could not be opened.
 type entry[N any] struct {
-	pool *Pool[N]
-	key  string
+	pool      *Pool[N]
+	namespace uuid.UUID
+	key       string
 
 	ready chan struct{} // closed when opening has ended
 	conn  N
@@ -58,7 +66,8 @@ type entry[N any] struct {
 
 	// The pool's mutex guards the fields below.
 	open     bool
-	removed  bool // not in the pool any more: closed once its last user has released it
+	removed  bool // not in the pool any more: ends once its last user has released it
+	ended    bool
 	users    int
 	lastUse  uint64
 	failures int
@@ -74,10 +83,10 @@ type Lease[N any] struct {
 
 // Get returns the connection with that key and opens it if there is none. The pool opens one connection per
 // key at a time, and all callers wait for it. After a failure, callers wait until the backoff has passed and
-// then try again.
-func (p *Pool[N]) Get(ctx context.Context, key string, open OpenFunc[N]) (*Lease[N], error) {
+// then try again. Of each namespace, keys are different.
+func (p *Pool[N]) Get(ctx context.Context, namespace uuid.UUID, key string, open OpenFunc[N]) (*Lease[N], error) {
 	for {
-		e, wait, err := p.acquire(key, open)
+		e, wait, err := p.acquire(namespace, key, open)
 		switch {
 		case err != nil:
 			return nil, err
@@ -104,7 +113,9 @@ func (p *Pool[N]) Get(ctx context.Context, key string, open OpenFunc[N]) (*Lease
 }
 
 // acquire returns the entry of a key, with one more user, or a channel to wait for before the next call.
-func (p *Pool[N]) acquire(key string, open OpenFunc[N]) (e *entry[N], wait <-chan struct{}, err error) {
+func (p *Pool[N]) acquire(
+	namespace uuid.UUID, key string, open OpenFunc[N],
+) (e *entry[N], wait <-chan struct{}, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -126,10 +137,10 @@ func (p *Pool[N]) acquire(key string, open OpenFunc[N]) (e *entry[N], wait <-cha
 		e = nil
 	}
 	if e == nil {
-		if !p.makeCapacity() {
+		if !p.makeCapacity(namespace) {
 			return nil, nil, ErrFull
 		}
-		e = &entry[N]{pool: p, key: key, ready: make(chan struct{}), failures: failures}
+		e = &entry[N]{pool: p, namespace: namespace, key: key, ready: make(chan struct{}), failures: failures}
 		if p.entries == nil {
 			p.entries = make(map[string]*entry[N])
 		}
@@ -179,23 +190,35 @@ func (e *entry[N]) forgetLater() {
 	}
 }
 
-// makeCapacity reports whether one more connection may be opened. It removes the idle connection that was
-// used least recently if there are too many.
-func (p *Pool[N]) makeCapacity() bool {
-	if len(p.entries) < cmp.Or(p.Limit, MaxConnections) {
-		return true
+// makeCapacity counts one more connection of a namespace and reports whether it may be opened. If there are too many,
+// it removes the idle one of the namespace that was used least recently, or of any namespace if the pool is full.
+func (p *Pool[N]) makeCapacity(namespace uuid.UUID) bool {
+	if p.shares == nil {
+		p.shares = share.New(int64(cmp.Or(p.Limit, MaxConnections)))
 	}
-	var oldest *entry[N]
+	for {
+		err := p.shares.Take(namespace, 1)
+		if err == nil {
+			return true
+		}
+		oldest := p.oldestIdle(func(e *entry[N]) bool { return e.namespace == namespace })
+		if oldest == nil && errors.Is(err, share.ErrFull) {
+			oldest = p.oldestIdle(func(*entry[N]) bool { return true })
+		}
+		if oldest == nil {
+			return false
+		}
+		p.remove(oldest)
+	}
+}
+
+func (p *Pool[N]) oldestIdle(among func(*entry[N]) bool) (oldest *entry[N]) {
 	for _, e := range p.entries {
-		if e.users == 0 && (oldest == nil || e.lastUse < oldest.lastUse) {
+		if e.users == 0 && among(e) && (oldest == nil || e.lastUse < oldest.lastUse) {
 			oldest = e
 		}
 	}
-	if oldest == nil {
-		return false
-	}
-	p.remove(oldest)
-	return true
+	return oldest
 }
 
 // remove takes an entry out of the pool. Its connection is closed once its last user has released it.
@@ -208,7 +231,7 @@ func (p *Pool[N]) remove(e *entry[N]) {
 	if p.entries[e.key] == e {
 		delete(p.entries, e.key)
 	}
-	e.closeUnused()
+	e.endUnused()
 }
 
 func (e *entry[N]) stopTimer() {
@@ -218,11 +241,15 @@ func (e *entry[N]) stopTimer() {
 	}
 }
 
-// closeUnused closes the connection of a removed entry without users. The caller holds the mutex, so the
-// client, which may take a while, runs in a goroutine.
-func (e *entry[N]) closeUnused() {
-	if e.removed && e.users == 0 && e.open {
-		e.open = false
+// endUnused ends a removed entry without users: it does not count any more, and its connection is closed. The caller
+// holds the mutex, so the client, which may take a while, runs in a goroutine.
+func (e *entry[N]) endUnused() {
+	if !e.removed || e.users > 0 || e.ended {
+		return
+	}
+	e.ended = true
+	e.pool.shares.Give(e.namespace, 1)
+	if e.open {
 		go e.pool.CloseConn(e.conn)
 	}
 }
@@ -232,7 +259,7 @@ func (e *entry[N]) release() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	e.users--
-	e.closeUnused()
+	e.endUnused()
 	if e.users == 0 && e.open && !e.removed {
 		e.timer = time.AfterFunc(idleTimeout, func() {
 			p.mu.Lock()

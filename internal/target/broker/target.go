@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math/rand/v2"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -24,6 +26,12 @@ type Settings[N, M any] interface {
 	// not be used any more.
 	Publish(ctx context.Context, conn N, m M) (out job.Outcome, broken bool)
 }
+
+// How long a delivery waits if its namespace has no connection left.
+const (
+	fullPause    = 2 * time.Second
+	maxFullPause = time.Minute
+)
 
 // OpenFunc opens a connection.
 type OpenFunc[N any] func(ctx context.Context) (N, error)
@@ -73,8 +81,11 @@ func (t *Target[C, N, M]) Deliver(ctx context.Context, a job.Attempt) job.Outcom
 		}
 		result := gate.Neutral // also if the client panics
 		defer func() { pass.Leave(result) }()
-		lease, err := t.pool.Get(ctx, key, open)
-		if err != nil {
+		lease, err := t.pool.Get(ctx, a.Namespace, key, open)
+		switch {
+		case errors.Is(err, ErrFull):
+			return noConnection(c.Where(), a.Number)
+		case err != nil:
 			out := Unconnected(ctx, c.Where(), err)
 			if out.Down {
 				result = gate.Bad
@@ -86,6 +97,15 @@ func (t *Target[C, N, M]) Deliver(ctx context.Context, a job.Attempt) job.Outcom
 		result = hostResult(ctx, out)
 		return out
 	})
+}
+
+// noConnection defers a delivery because its namespace has no connection left. It waits longer each time.
+func noConnection(where string, attempt int16) job.Outcome {
+	wait := min(time.Duration(max(attempt, 1))*fullPause, maxFullPause)
+	return job.Outcome{
+		Kind: job.Deferred, RetryAfter: wait/2 + rand.N(wait/2), //nolint:gosec // to spread them
+		Message: Clean(where + ": " + ErrFull.Error()),
+	}
 }
 
 // hostResult returns what a message that was passed to a broker says about it.
