@@ -12,16 +12,16 @@ import (
 
 const errNoChannel = broker.OwnError("the channel was lost")
 
-// channel publishes messages and matches returns and confirmations to them.
+// channel publishes messages, and matches returns and confirmations to them.
 type channel struct {
 	ch     *amqp091.Channel
 	outbox chan *published // to the goroutine that writes
+	idle   chan struct{}   // receives a value when the goroutine that reads has noted all returns so far
 	ended  chan struct{}   // closed when the channel ends
 	reason error           // why it ended; set before ended is closed
 
-	mu      sync.Mutex // guards the maps and the messages; not locked while the client is called
-	pending map[uint64]*published
-	byName  map[string]*published
+	mu     sync.Mutex // guards the map and the messages; not locked while the client is called
+	byName map[string]*published
 }
 
 // published is a message that waits to be written, or for its confirmation.
@@ -29,19 +29,16 @@ type published struct {
 	exchange, key string
 	msg           amqp091.Publishing
 	name          string // run and attempt, which identify a returned message
-	done          chan result
+	written       chan written
 
-	tag       uint64 // 0: not passed to the client yet
+	taken     bool   // passed to the client
 	abandoned bool   // no delivery waits for it any more
 	returned  string // why no queue got it
-	confirmed bool   // the broker has responded; the response itself is in response
-	response  *amqp091.DeferredConfirmation
 }
 
-// result is the broker's response to a message, or an error.
-type result struct {
-	ack      bool
-	returned string
+// written is the outcome of a message that was passed to the client: what its confirmation comes to, or an error.
+type written struct {
+	response *amqp091.DeferredConfirmation
 	err      error
 }
 
@@ -54,21 +51,17 @@ func newChannel(conn *amqp091.Connection) (*channel, error) {
 		return nil, errors.Join(err, ch.Close())
 	}
 	c := &channel{
-		ch: ch, outbox: make(chan *published), ended: make(chan struct{}),
-		pending: map[uint64]*published{}, byName: map[string]*published{},
+		ch: ch, outbox: make(chan *published), idle: make(chan struct{}), ended: make(chan struct{}),
+		byName: map[string]*published{},
 	}
-	go c.read(ch.NotifyReturn(make(chan amqp091.Return)), ch.NotifyPublish(make(chan amqp091.Confirmation)),
-		ch.NotifyClose(make(chan *amqp091.Error, 1)))
+	go c.read(ch.NotifyReturn(make(chan amqp091.Return)), ch.NotifyClose(make(chan *amqp091.Error, 1)))
 	go c.write()
 	return c, nil
 }
 
-// read is the only goroutine that receives from the broker: see the package page. The client closes the Go
-// channels when the channel ends.
-func (c *channel) read(
-	returns chan amqp091.Return, confirmations chan amqp091.Confirmation, closing chan *amqp091.Error,
-) {
-	for returns != nil || confirmations != nil {
+// read notes returned messages. The client closes the Go channels when the channel ends.
+func (c *channel) read(returns chan amqp091.Return, closing chan *amqp091.Error) {
+	for returns != nil {
 		select {
 		case r, ok := <-returns:
 			if !ok {
@@ -80,17 +73,7 @@ func (c *channel) read(
 				p.returned = r.ReplyText
 			}
 			c.mu.Unlock()
-		case n, ok := <-confirmations:
-			if !ok {
-				confirmations = nil
-				continue
-			}
-			c.mu.Lock()
-			if p := c.pending[n.DeliveryTag]; p != nil {
-				p.confirmed = true
-				c.finish(p)
-			}
-			c.mu.Unlock()
+		case c.idle <- struct{}{}:
 		}
 	}
 	c.reason = errNoChannel
@@ -100,15 +83,16 @@ func (c *channel) read(
 	close(c.ended)
 }
 
-// finish ends a message that has its confirmation, once the client has returned from publishing it. n.Ack of
-// the notification is not used: the client passes notifications on in the order of their tags, and one
-// confirmation of several tags overwrites the responses that came earlier for some of them, so a refused
-// message would count as accepted. The deferred confirmation keeps the first response.
-func (c *channel) finish(p *published) {
-	if p.confirmed && p.response != nil {
-		c.forget(p)
-		p.done <- result{ack: p.response.Acked(), returned: p.returned}
+// whyReturned returns why the broker returned a message that it has confirmed; empty: it did not. The broker sends the
+// return first, so the client has passed it on already, and read has noted it when it is idle.
+func (c *channel) whyReturned(p *published) string {
+	select {
+	case <-c.idle:
+	case <-c.ended:
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return p.returned
 }
 
 func (c *channel) closed() bool {
@@ -121,16 +105,15 @@ func (c *channel) closed() bool {
 }
 
 func (c *channel) forget(p *published) {
-	delete(c.pending, p.tag)
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.byName[p.name] == p {
 		delete(c.byName, p.name)
 	}
 }
 
-// write is the only goroutine that publishes, because delivery tags number the messages in order. The client
-// ignores contexts while it writes, so only this goroutine waits for a broker that does not read. The reading
-// goroutine must never wait for this one: the client locks a mutex while it passes on confirmations, and
-// publishing needs the same mutex.
+// write is the only goroutine that publishes. The client ignores contexts while it writes, so only this goroutine waits
+// for a broker that does not read.
 func (c *channel) write() {
 	for {
 		select {
@@ -143,31 +126,19 @@ func (c *channel) write() {
 }
 
 func (c *channel) writeOne(p *published) {
-	tag := c.ch.GetNextPublishSeqNo()
 	c.mu.Lock()
 	if p.abandoned {
 		c.mu.Unlock()
 		return
 	}
-	p.tag = tag
-	c.pending[tag], c.byName[p.name] = p, p
+	p.taken = true
+	c.byName[p.name] = p
 	c.mu.Unlock()
 	const mandatory, immediate = true, false
 	response, err := c.ch.PublishWithDeferredConfirmWithContext(
 		context.Background(), p.exchange, p.key, mandatory, immediate, p.msg)
 	p.msg.Body = nil // it may wait long for its confirmation
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.pending[tag] != p { // given up
-		return
-	}
-	if err != nil {
-		c.forget(p)
-		p.done <- result{err: err}
-		return
-	}
-	p.response = response
-	c.finish(p)
+	p.written <- written{response, err}
 }
 
 // giveUp abandons a message after its timeout and reports whether it may have been sent.
@@ -175,6 +146,5 @@ func (c *channel) giveUp(p *published) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p.abandoned = true
-	c.forget(p)
-	return p.tag != 0
+	return p.taken
 }

@@ -79,7 +79,7 @@ func (c *config) publish(ctx context.Context, conn *connection, m *message) job.
 	defer release()
 	conn.throttle.Allow(broker.ResponseSize + m.size) // it may be returned
 	p := &published{
-		exchange: c.exchange, key: m.key, msg: m.msg, name: nameOf(m.msg.Headers), done: make(chan result, 1),
+		exchange: c.exchange, key: m.key, msg: m.msg, name: nameOf(m.msg.Headers), written: make(chan written, 1),
 	}
 	select {
 	case ch.outbox <- p:
@@ -88,21 +88,62 @@ func (c *config) publish(ctx context.Context, conn *connection, m *message) job.
 	case <-ctx.Done():
 		return c.notAccepted(ctx)
 	}
+	defer ch.forget(p)
 	select {
-	case r := <-p.done:
-		return c.outcome(ctx, r)
-	case <-ch.ended:
-		select { // a confirmation that came first counts
-		case r := <-p.done:
-			return c.outcome(ctx, r)
-		default:
-			return c.channelClosed(ctx, ch.reason)
+	case w := <-p.written:
+		switch {
+		case errors.Is(w.err, amqp091.ErrClosed): // the channel was closed before the whole message was written
+			return broker.Unconnected(ctx, c.Where(), w.err)
+		case w.err != nil:
+			return c.channelClosed(ctx, w.err)
 		}
+		return c.confirmed(ctx, ch, p, w.response)
+	case <-ch.ended:
+		return c.channelClosed(ctx, ch.reason)
 	case <-ctx.Done():
 		if ch.giveUp(p) {
 			return broker.Unconfirmed(ctx, c.Where(), ctx.Err())
 		}
 		return c.notAccepted(ctx)
+	}
+}
+
+// confirmed waits for the confirmation of a message. The client passes notifications of confirmations on in the order of
+// the messages, so one message without a confirmation would hide those of all later ones. It has also forgotten the first
+// response if a confirmation of several messages overwrote it. Deferred confirmations have neither fault.
+func (c *config) confirmed(
+	ctx context.Context, ch *channel, p *published, response *amqp091.DeferredConfirmation,
+) job.Outcome {
+	select {
+	case <-response.Done():
+	case <-ch.ended:
+	case <-ctx.Done():
+		return broker.Unconfirmed(ctx, c.Where(), ctx.Err())
+	}
+	acked := response.Acked()
+	if !acked && ch.closed() { // then the client refuses everything that was not confirmed, in the broker's name
+		select {
+		case <-ch.ended:
+			return c.channelClosed(ctx, ch.reason)
+		case <-ctx.Done():
+			return broker.Unconfirmed(ctx, c.Where(), ctx.Err())
+		}
+	}
+	returned := ch.whyReturned(p)
+	switch {
+	case returned != "":
+		return job.Outcome{
+			Kind: job.Failed,
+			Message: broker.Clean("no queue is bound to the exchange for this routing key (" +
+				broker.Redact(ctx, returned) + "); bind one, then redrive the run"),
+		}
+	case !acked:
+		return job.Outcome{
+			Kind: job.Failed, Retryable: true,
+			Message: "the broker refused the message (nack): a queue is full or cannot be written to",
+		}
+	default:
+		return c.Confirmed()
 	}
 }
 
@@ -115,29 +156,6 @@ func (c *config) notAccepted(ctx context.Context) job.Outcome {
 		Kind: job.Failed, Retryable: true, Down: true,
 		Message: broker.Clean(c.Where() + " is connected, but did not take the message within the timeout; " +
 			"see whether the broker is overloaded or has an alarm, or raise the job's timeout"),
-	}
-}
-
-// outcome returns what a result of the broker means.
-func (c *config) outcome(ctx context.Context, r result) job.Outcome {
-	switch {
-	case errors.Is(r.err, amqp091.ErrClosed): // the channel was closed before the whole message was written
-		return broker.Unconnected(ctx, c.Where(), r.err)
-	case r.err != nil:
-		return c.channelClosed(ctx, r.err)
-	case r.returned != "":
-		return job.Outcome{
-			Kind: job.Failed,
-			Message: broker.Clean("no queue is bound to the exchange for this routing key (" +
-				broker.Redact(ctx, r.returned) + "); bind one, then redrive the run"),
-		}
-	case !r.ack:
-		return job.Outcome{
-			Kind: job.Failed, Retryable: true,
-			Message: "the broker refused the message (nack): a queue is full or cannot be written to",
-		}
-	default:
-		return c.Confirmed()
 	}
 }
 

@@ -25,8 +25,9 @@
 // broker allows. A further exchange replaces the least recently used idle channel, or waits while all are in
 // use.
 //
-// One goroutine per channel reads returns and confirmations from unbuffered Go channels. The broker sends a
-// return just before the confirmation of the same message, and only that order connects the two.
+// One goroutine per channel reads returns from an unbuffered Go channel. The broker sends a return just before
+// the confirmation of the same message, and only that order connects the two. A broker may confirm messages in
+// any order.
 //
 // # Brokers that do not respond
 //

@@ -2,6 +2,7 @@ package amqp_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -31,6 +32,7 @@ type silent struct {
 	to       string
 	keeps    atomic.Int32  // responses on this channel and those after it are withheld, if not 0
 	keepsAll atomic.Bool   // everything except heartbeats is withheld
+	keepsAck atomic.Uint64 // the confirmation of the message with this tag is withheld, if not 0
 	most     atomic.Int32  // maximum number of channels, if not 0
 	opened   atomic.Int32  // number of channels so far
 	deaf     chan struct{} // closed: the proxy stops reading
@@ -99,8 +101,13 @@ func (s *silent) back(to io.Writer, from io.Reader) {
 		if kept != 0 && channel >= kept || s.keepsAll.Load() && frame[0] != heartbeat {
 			continue
 		}
-		tune, opened := []byte{0, 10, 0, 30}, []byte{0, 20, 0, 11}
+		tune, opened, ack := []byte{0, 10, 0, 30}, []byte{0, 20, 0, 11}, []byte{0, 60, 0, 80}
 		switch method := frame[7:]; {
+		case bytes.HasPrefix(method, ack) && s.keepsAck.Load() != 0:
+			method[12] = 0 // it confirms one message, not those before it
+			if binary.BigEndian.Uint64(method[4:]) == s.keepsAck.Load() {
+				continue
+			}
 		case bytes.HasPrefix(method, tune) && s.most.Load() != 0:
 			binary.BigEndian.PutUint16(method[4:], uint16(s.most.Load()))
 		case bytes.HasPrefix(method, opened):
@@ -211,4 +218,30 @@ func TestAFarewellThatIsNotAnswered(t *testing.T) {
 	case <-time.After(clocktest.Allow(2*time.Second + slack)):
 		t.Fatal("it is still there")
 	}
+}
+
+// TestAMessageThatIsNotConfirmed does not hide the confirmations of later messages to the same exchange.
+func TestAMessageThatIsNotConfirmed(t *testing.T) {
+	t.Parallel()
+	ch := openChannel(t)
+	q, err := ch.QueueDeclare("", false, true, true, false, nil)
+	require.NoError(t, err)
+	proxy, target := newSilent(t), newTarget(t, "127.0.0.0/8")
+	proxy.keepsAck.Store(1)
+	key := fmt.Sprintf(`, "routing_key": %q`, q.Name)
+	first := make(chan job.Outcome, 1)
+	a := attempt(proxy.address(), key)
+	ctx, giveUp := context.WithCancel(t.Context())
+	go func() { first <- target.Deliver(ctx, a) }()
+	require.Eventually(t, func() bool {
+		arrived, err := ch.QueueDeclarePassive(q.Name, false, true, true, false, nil)
+		return err == nil && arrived.Messages == 1
+	}, time.Minute, 10*time.Millisecond)
+	for range 3 {
+		require.Equal(t, job.Succeeded, target.Deliver(t.Context(), attempt(proxy.address(), key)).Kind)
+	}
+	unroutable := target.Deliver(t.Context(), attempt(proxy.address(), `, "routing_key": "none"`))
+	require.Contains(t, unroutable.Message, "no queue is bound")
+	giveUp()
+	require.True(t, (<-first).Retryable)
 }
