@@ -36,7 +36,7 @@ type published struct {
 	returned  string // why no queue got it
 }
 
-// written is the outcome of a message that was passed to the client: what its confirmation comes to, or an error.
+// written is the result of passing a message to the client: its confirmation, which comes later, or an error.
 type written struct {
 	response *amqp091.DeferredConfirmation
 	err      error
