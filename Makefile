@@ -200,6 +200,9 @@ vulncheck: ## ask govulncheck for known vulnerabilities that the code reaches (n
 	go run golang.org/x/vuln/cmd/govulncheck@v1.8.0 ./...
 	cd sdk/go && GOWORK=off go run golang.org/x/vuln/cmd/govulncheck@v1.8.0 ./...
 
+slowloris: ## the API under 5,000 connections that send their headers byte by byte
+	$(RAM) SLOW=5000 go test -count=1 -v -run '^TestSlowloris$$' ./internal/server
+
 fuzz: ## run every fuzz test for FUZZTIME (default 5m)
 	dev/fuzz $(FUZZTIME)
 

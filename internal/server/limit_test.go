@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -8,7 +9,9 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -171,10 +174,12 @@ func TestSizesAreBounded(t *testing.T) {
 }
 
 // TestSlowloris: the server closes connections that send their headers byte by byte, and answers other
-// requests meanwhile.
+// requests meanwhile. SLOW is the number of connections.
 func TestSlowloris(t *testing.T) {
 	t.Parallel()
-	const slow, most = 300, 12 * time.Second
+	const most = 12 * time.Second
+	slow, err := strconv.Atoi(cmp.Or(os.Getenv("SLOW"), "300"))
+	require.NoError(t, err)
 	b := limited(t, rest.Limits{Requests: 20})
 	address := strings.TrimSuffix(strings.TrimPrefix(b.url, "http://"), "/api/v1")
 	cut := make(chan time.Duration, slow)
