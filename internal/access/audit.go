@@ -20,6 +20,7 @@ type AuditEntry struct {
 	Action string // for example "job.create"
 	Object string // a public id or a name
 	Detail string // JSON
+	Origin Origin // zero: no request led to it, or an older version wrote it
 	Hash   [32]byte
 }
 
@@ -37,7 +38,11 @@ func (e AuditEntry) Chain(namespace uuid.UUID, before [32]byte) [32]byte {
 	put(namespace[:])
 	put(binary.BigEndian.AppendUint64(nil, uint64(e.Seq)))
 	put(binary.BigEndian.AppendUint64(nil, uint64(e.At.UnixMicro())))
-	for _, s := range []string{e.Actor, e.Action, e.Object, e.Detail} {
+	parts := []string{e.Actor, e.Action, e.Object, e.Detail}
+	if e.Origin != (Origin{}) { // an entry without one has the hash that older versions compute
+		parts = append(parts, e.Origin.Address, e.Origin.Request)
+	}
+	for _, s := range parts {
 		put([]byte(s))
 	}
 	return [32]byte(h.Sum(nil))

@@ -28,13 +28,15 @@ func TestChainCoversEverything(t *testing.T) {
 	require.NotEqual(t, want, entry().Chain(uuid.New(), before))
 	require.NotEqual(t, want, entry().Chain(namespace, [32]byte{2}))
 	for name, change := range map[string]func(*access.AuditEntry){
-		"seq":    func(e *access.AuditEntry) { e.Seq++ },
-		"at":     func(e *access.AuditEntry) { e.At = e.At.Add(time.Microsecond) },
-		"actor":  func(e *access.AuditEntry) { e.Actor += "x" },
-		"action": func(e *access.AuditEntry) { e.Action = "job.delete" },
-		"object": func(e *access.AuditEntry) { e.Object = "" },
-		"detail": func(e *access.AuditEntry) { e.Detail = "{}" },
-		"moved":  func(e *access.AuditEntry) { e.Actor, e.Action = "key:cij", "ob.create" },
+		"seq":     func(e *access.AuditEntry) { e.Seq++ },
+		"at":      func(e *access.AuditEntry) { e.At = e.At.Add(time.Microsecond) },
+		"actor":   func(e *access.AuditEntry) { e.Actor += "x" },
+		"action":  func(e *access.AuditEntry) { e.Action = "job.delete" },
+		"object":  func(e *access.AuditEntry) { e.Object = "" },
+		"detail":  func(e *access.AuditEntry) { e.Detail = "{}" },
+		"address": func(e *access.AuditEntry) { e.Origin.Address = "192.0.2.7:80" },
+		"request": func(e *access.AuditEntry) { e.Origin.Request = "r1" },
+		"moved":   func(e *access.AuditEntry) { e.Actor, e.Action = "key:cij", "ob.create" },
 	} {
 		e := entry()
 		change(&e)
@@ -52,4 +54,8 @@ func TestChainNeverChanges(t *testing.T) {
 	t.Parallel()
 	got := entry().Chain(access.DefaultNamespace, [32]byte{})
 	require.Equal(t, "9a732ae33e801f4bf4820ba441949129414ce7fd057451b3b3dc3c01b15bdfea", hex.EncodeToString(got[:]))
+	e := entry()
+	e.Origin = access.Origin{Address: "192.0.2.7:51034", Request: "mfrggzdf"}
+	got = e.Chain(access.DefaultNamespace, [32]byte{})
+	require.Equal(t, "23c2234131a3b38fe722b19174ce4b4ddbdb031b417e658d3cf0669a94b90dec", hex.EncodeToString(got[:]))
 }

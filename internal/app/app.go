@@ -25,6 +25,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/member"
 	"github.com/belfry-dev/belfry/internal/postgres"
 	"github.com/belfry-dev/belfry/internal/pull"
+	"github.com/belfry-dev/belfry/internal/server/refusal"
 	"github.com/belfry-dev/belfry/internal/systemd"
 	"github.com/belfry-dev/belfry/internal/target"
 	"github.com/belfry-dev/belfry/internal/target/command"
@@ -183,6 +184,7 @@ type node struct {
 	targets map[string]target.Target
 	wakes   *wakes
 
+	refusals  refusal.Log
 	reportKey []byte    // the key of the cluster for run tokens
 	process   uuid.UUID // whose statistics are its own
 	stats     sync.Mutex
@@ -250,6 +252,7 @@ func newNode(ctx context.Context, c Config, db *postgres.DB, log *slog.Logger, m
 	n.pull = pull.New(pull.Options{
 		Store: store, Sessions: store, Handlers: db.Admin(), Bound: n.bound, TTL: c.WorkerTTL, Log: log, Observe: m,
 	})
+	n.refusals.Write = db.API().AuditRefusals
 	n.wakes = cmp.Or(c.wakes, newWakes())
 	n.wakes.start(n)
 	m.watch(n)
@@ -281,6 +284,9 @@ func (n *node) run(ctx context.Context) error {
 	err = errors.Join(err, <-worked)
 	if e := n.writeStats(last, true); e != nil {
 		n.log.Warn("the last statistics of this node are lost", "error", e)
+	}
+	if _, e := n.refusals.Once(last); e != nil {
+		n.log.Warn("the last refused requests are not in the audit log", "error", e)
 	}
 	stopRenewing()
 	<-membership

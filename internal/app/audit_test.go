@@ -2,11 +2,13 @@ package app
 
 import (
 	"log/slog"
+	"net/http"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/access"
@@ -69,8 +71,33 @@ func (w *walk) asBrowser(n *tenant, o operation) func() reply {
 	}
 }
 
+// ofWorker calls an operation of workers with a worker's key. A session is opened for a queue that does not exist yet.
+func (w *walk) ofWorker(n *tenant, o operation) func() reply {
+	w.t.Helper()
+	queue := n.objects["queue"]
+	if o.id == "create-session" {
+		n.objects["queue"] = "created-by-worker"
+		defer func() { n.objects["queue"] = queue }()
+	}
+	_, key, err := w.store.CreateKey(w.t.Context(), access.KeyParams{
+		Namespace: n.id, Name: "worker", Role: access.Worker, Queues: []string{n.objects["queue"]}, Actor: "test",
+	})
+	require.NoError(w.t, err)
+	path := o.at(n.objects)
+	return func() reply { return w.ask(key, o, path, o.payload(w.t)) }
+}
+
+// last returns the action of the newest entry, and where its request came from.
+func (w *walk) last(n *tenant) (action, address, request string) {
+	w.t.Helper()
+	require.NoError(w.t, w.pool.QueryRow(w.t.Context(), `
+SELECT action, coalesce(address, ''), coalesce(request_id, '') FROM audit_log WHERE namespace_id = $1
+ORDER BY seq DESC LIMIT 1`, n.id).Scan(&action, &address, &request))
+	return action, address, request
+}
+
 // TestEachChangeIsAudited (S16): every operation that changes something leaves
-// exactly one entry, every other none, and the chain holds.
+// exactly one entry, which names its request and the client's address, every other none, and the chain holds.
 func TestEachChangeIsAudited(t *testing.T) {
 	t.Parallel()
 	w := newWalk(t)
@@ -93,18 +120,27 @@ func TestEachChangeIsAudited(t *testing.T) {
 			continue // outcomes of attempts are in the ledger, and only people switch: see internal/server/oidc
 		}
 		ask := func() reply { return w.ask(n.key, o, o.at(n.objects)+required[o.id], o.payload(t)) }
-		if o.ofLogin() {
+		switch {
+		case o.ofLogin():
 			ask = w.asBrowser(n, o)
+		case o.role == "worker":
+			ask = w.ofWorker(n, o)
 		}
 		before := entries()
 		got := ask()
 		require.Less(t, got.status, 300, "%s %s: %s", o.method, o.path, got.body)
 		want := int64(0)
-		if o.change() {
+		if o.change() || o.id == "create-session" {
 			want = 1
 			changes++
 		}
 		require.Equal(t, want, entries()-before, "entries of %s", o.id)
+		if want == 1 {
+			action, address, request := w.last(n)
+			require.Regexp(t, `^127\.0\.0\.1:\d+$`, address, o.id)
+			require.Contains(t, got.text, "X-Request-Id: "+request+"\r\n", o.id)
+			require.Equal(t, o.id == "create-session" || o.id == "create-queue", action == "queue.create", o.id)
+		}
 	}
 	require.Contains(t, string(w.call(n.key, "GET", "/api/v1/audit:verify", "").body), `"ok":true`)
 	_, err := w.pool.Exec(t.Context(), `UPDATE audit_log SET actor = 'another' WHERE seq = 5`)
@@ -113,6 +149,52 @@ func TestEachChangeIsAudited(t *testing.T) {
 		string(w.call(n.key, "GET", "/api/v1/audit:verify", "").body))
 	require.GreaterOrEqual(t, changes, 8)
 	t.Logf("%d operations that change something", changes)
+}
+
+// TestRefusedRequestsAreAudited: requests of a key that may not change what they want to are one entry of the log, with
+// their count. Refused reads are none.
+func TestRefusedRequestsAreAudited(t *testing.T) {
+	t.Parallel()
+	w := newWalk(t)
+	t.Cleanup(func() { close(w.sink.release) })
+	n := w.tenant(access.DefaultNamespace)
+	viewer, key := w.key(n.id, access.Viewer, 0)
+	refused, reads, first := 0, 0, ""
+	for _, o := range operations(t, w.base) {
+		if o.byToken() || o.ofLogin() {
+			continue
+		}
+		got := w.ask(key, o, o.at(n.objects)+required[o.id], o.payload(t))
+		switch {
+		case got.status != http.StatusForbidden:
+		case o.method == http.MethodGet:
+			reads++
+		default:
+			refused++
+			if first == "" {
+				first = regexp.MustCompile(`X-Request-Id: (\S+)`).FindStringSubmatch(got.text)[1]
+			}
+		}
+	}
+	require.Greater(t, refused, 30)
+	require.Positive(t, reads)
+	require.NoError(t, w.end(t))
+	rows, err := w.pool.Query(t.Context(), `
+SELECT actor, object, request_id, detail::jsonb ->> 'role', (detail::jsonb ->> 'count')::int,
+       jsonb_array_length(detail::jsonb -> 'operations')
+FROM audit_log WHERE action = 'request.refuse' AND address LIKE '127.0.0.1:%'`)
+	require.NoError(t, err)
+	id := access.FormatKeyID(viewer.ID)
+	type entry struct {
+		Actor, Object, Request, Role string
+		Count, Operations            int
+	}
+	all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[entry])
+	require.NoError(t, err)
+	require.Equal(t, []entry{{"key:" + viewer.Name + " [" + id + "]", id, first, "viewer", refused, 10}}, all)
+	_, _, err = w.store.VerifyAudit(t.Context(), n.id, access.AuditMark{}, 1000)
+	require.NoError(t, err)
+	t.Logf("%d refused requests", refused)
 }
 
 // TestChangedAuditIsFound (S16): what was changed or taken out of the log shows,
@@ -124,6 +206,9 @@ func TestChangedAuditIsFound(t *testing.T) {
 		`UPDATE audit_log SET actor = 'another' WHERE seq = 2`,
 		`UPDATE audit_log SET detail = '{}' WHERE seq = 4`,
 		`UPDATE audit_log SET at = at + interval '1 s' WHERE seq = 3`,
+		`UPDATE audit_log SET address = '192.0.2.8:80' WHERE seq = 2`,
+		`UPDATE audit_log SET request_id = NULL WHERE seq = 3`,
+		`UPDATE audit_log SET address = NULL, request_id = NULL WHERE seq = 1`,
 		`DELETE FROM audit_log WHERE seq = 1`,
 		`DELETE FROM audit_log WHERE seq = 2`,
 		`UPDATE audit_log SET seq = CASE seq WHEN 2 THEN -3 ELSE -2 END WHERE seq IN (2, 3);
@@ -133,7 +218,8 @@ func TestChangedAuditIsFound(t *testing.T) {
 		server := pgtest.AsServer(t, pool)
 		store := pgtest.NewStore(server)
 		for range 4 {
-			_, _, err := store.CreateKey(ctx,
+			from := access.Origin{Address: "192.0.2.7:80", Request: "r1"}
+			_, _, err := store.CreateKey(access.WithOrigin(ctx, from),
 				access.KeyParams{Namespace: access.DefaultNamespace, Name: "k", Role: access.Viewer, Actor: "test"})
 			require.NoError(t, err)
 		}

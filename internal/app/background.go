@@ -14,6 +14,7 @@ func (n *node) background() loop.Group {
 		{Name: "stats", Title: "statistics", Once: n.statsOnce},
 		{Name: "operations", Title: "operation worker", Once: operations.once},
 		{Name: "audit_head", Title: "read of audit logs", Once: n.auditHeadOnce},
+		{Name: "refusals", Title: "record of refused requests", Once: n.refusals.Once},
 		{Name: "reseal", Title: "secret reseal", Once: n.resealOnce},
 	}
 	if n.config.commands != nil {

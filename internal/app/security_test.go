@@ -36,6 +36,7 @@ type walk struct {
 	pool  *pgxpool.Pool // as the owner
 	store *pgtest.Store // as the owner
 	log   *lines
+	end   func(*testing.T) error // stops the node
 	sink  *sink
 	count int
 }
@@ -44,7 +45,7 @@ func newWalk(t *testing.T) *walk {
 	t.Helper()
 	url, pool := pgtest.ServerURL(t)
 	s, c := serveAPI(t, func(c *Config) { c.DatabaseURL = url })
-	return &walk{t: t, base: c.base, pool: pool, store: pgtest.NewStore(pool), log: s.log, sink: newSink(t)}
+	return &walk{t: t, base: c.base, pool: pool, store: pgtest.NewStore(pool), log: s.log, end: s.end, sink: newSink(t)}
 }
 
 func (w *walk) key(namespace uuid.UUID, role access.Role, life time.Duration) (access.APIKey, string) {

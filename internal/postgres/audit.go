@@ -34,8 +34,8 @@ SELECT coalesce((SELECT max(seq) FROM audit_log WHERE namespace_id = $1), 0),
        coalesce((SELECT hash FROM audit_log WHERE namespace_id = $1 ORDER BY seq DESC LIMIT 1), ''), clock_timestamp()`
 
 const insertAudit = `
-INSERT INTO audit_log (namespace_id, seq, at, actor, action, object, detail, hash)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`
+INSERT INTO audit_log (namespace_id, seq, at, actor, action, object, detail, hash, address, request_id)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, nullif($9, ''), nullif($10, ''))`
 
 // audit writes what a transaction of a namespace did, so the entry exists if and only if the change does. The entries
 // of a namespace form a chain, which a lock serializes until the commit. Call it last, so that the lock is short.
@@ -47,7 +47,9 @@ func audit(ctx context.Context, tx pgx.Tx, o auditParams, detail any) error {
 	if o.actor == "" {
 		o.actor = itself
 	}
-	e := access.AuditEntry{Actor: o.actor, Action: o.action, Object: o.object, Detail: string(text)}
+	e := access.AuditEntry{
+		Actor: o.actor, Action: o.action, Object: o.object, Detail: string(text), Origin: access.OriginOf(ctx),
+	}
 	// The lock needs its own statement: the next one must see the entries that were committed before the lock.
 	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, auditLock(o.namespace)); err != nil {
 		return fmt.Errorf("audit: %w", err)
@@ -61,7 +63,10 @@ func audit(ctx context.Context, tx pgx.Tx, o auditParams, detail any) error {
 	e.Seq++
 	e.At = e.At.UTC()
 	e.Hash = e.Chain(o.namespace, before)
-	_, err = tx.Exec(ctx, insertAudit, o.namespace, e.Seq, e.At, e.Actor, e.Action, e.Object, e.Detail, e.Hash[:])
+	_, err = tx.Exec(
+		ctx, insertAudit, o.namespace, e.Seq, e.At, e.Actor, e.Action, e.Object, e.Detail, e.Hash[:], e.Origin.Address,
+		e.Origin.Request,
+	)
 	if err != nil {
 		return fmt.Errorf("audit: %w", err)
 	}
@@ -76,11 +81,14 @@ func (c *change) audit(ctx context.Context, action string, detail any) error {
 }
 
 const selectAudit = `
-SELECT seq, at, actor, action, object, detail, hash FROM audit_log WHERE namespace_id = $1 `
+SELECT seq, at, actor, action, object, detail, hash, coalesce(address, ''), coalesce(request_id, '')
+FROM audit_log WHERE namespace_id = $1 `
 
 func scanAudit(row pgx.CollectableRow) (e access.AuditEntry, err error) {
 	var hash []byte
-	err = row.Scan(&e.Seq, &e.At, &e.Actor, &e.Action, &e.Object, &e.Detail, &hash)
+	err = row.Scan(
+		&e.Seq, &e.At, &e.Actor, &e.Action, &e.Object, &e.Detail, &hash, &e.Origin.Address, &e.Origin.Request,
+	)
 	copy(e.Hash[:], hash)
 	e.At = e.At.UTC()
 	return e, err

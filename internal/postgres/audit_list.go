@@ -94,7 +94,8 @@ const auditMatches = `), page AS (
       AND at >= $8 AND at < $9
     ORDER BY seq DESC LIMIT $10
 )
-SELECT st.read, st.last, l.seq, l.at, l.actor, l.action, l.object, l.detail, l.hash
+SELECT st.read, st.last, l.seq, l.at, l.actor, l.action, l.object, l.detail, l.hash, coalesce(l.address, ''),
+       coalesce(l.request_id, '')
 FROM (SELECT count(*) AS read, coalesce(min(seq), 0) AS last FROM scanned) st
 LEFT JOIN page ON true
 LEFT JOIN LATERAL (SELECT * FROM audit_log a WHERE a.namespace_id = $1 AND a.seq = page.seq) l ON true
@@ -129,12 +130,15 @@ func (f *auditFilter) read(ctx context.Context, tx pgx.Tx) (out access.AuditPage
 	var at *time.Time
 	var actor, action, object, detail *string
 	var hash []byte
-	_, err = pgx.ForEachRow(rows, []any{&read, &last, &seq, &at, &actor, &action, &object, &detail, &hash}, func() error {
+	var from access.Origin
+	_, err = pgx.ForEachRow(rows, []any{
+		&read, &last, &seq, &at, &actor, &action, &object, &detail, &hash, &from.Address, &from.Request,
+	}, func() error {
 		if seq == nil { // no entry of those that were read matches
 			return nil
 		}
 		e := access.AuditEntry{
-			Seq: *seq, At: at.UTC(), Actor: *actor, Action: *action, Object: *object, Detail: *detail,
+			Seq: *seq, At: at.UTC(), Actor: *actor, Action: *action, Object: *object, Detail: *detail, Origin: from,
 		}
 		copy(e.Hash[:], hash)
 		out.Entries = append(out.Entries, e)

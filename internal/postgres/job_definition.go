@@ -214,21 +214,23 @@ const selectQueue = `SELECT id FROM queue WHERE namespace_id = $1 AND name = $2`
 
 // findQueue finds or creates a queue. Call it before locking a cursor: it may wait for another transaction that creates
 // the same queue, and that one may wait for the cursor.
-func findQueue(ctx context.Context, tx pgx.Tx, namespace uuid.UUID, name string) (id int32, err error) {
+func findQueue(
+	ctx context.Context, tx pgx.Tx, namespace uuid.UUID, name string,
+) (id int32, created bool, err error) {
 	err = tx.QueryRow(ctx, selectQueue, namespace, name).Scan(&id)
 	if !noRows(err) {
-		return id, err
+		return id, false, err
 	}
-	_, err = tx.Exec(
+	tag, err := tx.Exec(
 		ctx, `INSERT INTO queue (namespace_id, name) VALUES ($1, $2) ON CONFLICT DO NOTHING`, namespace, name,
 	)
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	if err := tx.QueryRow(ctx, selectQueue, namespace, name).Scan(&id); err != nil {
-		return 0, fmt.Errorf("create queue %s: %w", name, err)
+		return 0, false, fmt.Errorf("create queue %s: %w", name, err)
 	}
-	return id, nil
+	return id, tag.RowsAffected() > 0, nil
 }
 
 func later(a, b time.Time) time.Time {

@@ -33,7 +33,7 @@ func (a *API) UpdateJob(ctx context.Context, in job.UpdateParams) (job.Job, erro
 }
 
 func (a *API) update(ctx context.Context, tx pgx.Tx, in job.UpdateParams, d *definition) (job.Job, error) {
-	queue, err := findQueue(ctx, tx, in.Namespace, d.Queue)
+	queue, _, err := findQueue(ctx, tx, in.Namespace, d.Queue)
 	if err != nil {
 		return job.Job{}, err
 	}

@@ -25,10 +25,22 @@ func (e *Engine) OpenSession(
 	}
 	w = job.WorkerSession{ID: uuid.New(), Namespace: o.Namespace, QueueName: o.Queue, Name: o.Name}
 	err = e.api.db.Tx(ctx, pool.In(o.Namespace), "open a session", func(tx pgx.Tx) error {
-		if w.Queue, err = queueOf(ctx, tx, o); err != nil || o.Adopt != uuid.Nil {
+		var created bool
+		if w.Queue, created, err = queueOf(ctx, tx, o); err != nil {
 			return err
 		}
-		return tx.QueryRow(ctx, insertSession, w.ID, w.Name, o.TTL, w.Namespace, w.Queue, o.Slots).Scan(&w.ExpiresAt)
+		if o.Adopt == uuid.Nil {
+			row := tx.QueryRow(ctx, insertSession, w.ID, w.Name, o.TTL, w.Namespace, w.Queue, o.Slots)
+			if err := row.Scan(&w.ExpiresAt); err != nil {
+				return err
+			}
+		}
+		if !created {
+			return nil
+		}
+		return audit(ctx, tx, auditParams{o.Namespace, o.Actor, "queue.create", o.Queue}, struct {
+			Worker string `json:"worker"`
+		}{o.Name})
 	})
 	if err != nil || o.Adopt == uuid.Nil {
 		return w, nil, err
@@ -65,15 +77,15 @@ func lockFamilyOf(id uuid.UUID) (int32, int32) {
 }
 
 // queueOf finds the queue of a session. It creates the queue only if the caller's key allows that.
-func queueOf(ctx context.Context, tx pgx.Tx, o job.SessionParams) (id int32, err error) {
+func queueOf(ctx context.Context, tx pgx.Tx, o job.SessionParams) (id int32, created bool, err error) {
 	if o.Make {
 		return findQueue(ctx, tx, o.Namespace, o.Queue)
 	}
 	err = tx.QueryRow(ctx, selectQueue, o.Namespace, o.Queue).Scan(&id)
 	if noRows(err) {
-		return 0, ErrNotFound
+		return 0, false, ErrNotFound
 	}
-	return id, err
+	return id, false, err
 }
 
 var (

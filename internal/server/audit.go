@@ -44,12 +44,15 @@ type AuditEntry struct {
 	Object string    `json:"object" doc:"Id or name of the changed object."`
 	Detail rest.JSON `json:"detail"`
 	Hash   []byte    `json:"hash" doc:"Hash of the entry and of the hash before it."`
+
+	Address   string `json:"address,omitempty" doc:"Address and port of the client, or of a proxy." example:"192.0.2.7:51034"`
+	RequestID string `json:"request_id,omitempty" doc:"Id of the request, as in the header X-Request-Id and the log."`
 }
 
 func wireAudit(e access.AuditEntry) AuditEntry {
 	return AuditEntry{
 		Seq: e.Seq, At: e.At, Actor: e.Actor, Action: e.Action, Object: e.Object, Detail: rest.JSON(e.Detail),
-		Hash: e.Hash[:],
+		Hash: e.Hash[:], Address: e.Origin.Address, RequestID: e.Origin.Request,
 	}
 }
 

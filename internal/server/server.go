@@ -40,6 +40,8 @@ type Options struct {
 	ReportKey []byte
 	Cluster   cluster.Clusters
 	Audit     AuditLog
+	// Refused is called for each request of a known key that may not change what it wanted to; may be nil.
+	Refused func(p access.Principal, operation string, from access.Origin)
 	// Logins has the login sessions of the web UI. LoginCode creates one without a key; nil: no code does.
 	Logins    sessions.Store
 	LoginCode *sessions.Code
@@ -119,7 +121,7 @@ var groups = []rest.Group{
 func New(o Options) *Server {
 	api := rest.New(rest.Options{
 		Keys: o.Keys, Provider: o.OIDC.provider(), ReportKey: o.ReportKey, Classify: o.Classify, ExplainChoice: jobs.ExplainSchedule,
-		Limits: o.Limits, Groups: groups, Observe: o.Observe, Log: o.Log, Version: o.Version,
+		Limits: o.Limits, Refused: o.Refused, Groups: groups, Observe: o.Observe, Log: o.Log, Version: o.Version,
 	})
 	s := &Server{opts: o, api: api, waiting: make(chan struct{}, maxWaiting)}
 	s.jobs = jobs.Register(api, jobs.Options{

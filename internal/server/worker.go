@@ -177,7 +177,7 @@ const beatsPerTTL = 3
 func (s *Server) openSession(ctx context.Context, in *openSessionInput) (*openSessionOutput, error) {
 	p := rest.Principal(ctx)
 	params := job.SessionParams{
-		Namespace: p.Namespace, Queue: in.Queue, Name: in.Body.Name, Make: p.Role == access.Worker, Slots: in.Body.Slots,
+		Namespace: p.Namespace, Queue: in.Queue, Name: in.Body.Name, Make: p.Role == access.Worker, Actor: p.Actor(), Slots: in.Body.Slots,
 		Runs: make([]job.Lease, len(in.Body.Runs)),
 	}
 	var err error

@@ -1310,15 +1310,23 @@ type AuditEntry struct {
 	// Actor Name and id of a key, or belfry.
 	//
 	// Examples: key:ci [key_06f8m2tq5dtk1e7n9q0c3s5v7g]
-	Actor  string      `json:"actor"`
-	At     time.Time   `json:"at"`
-	Detail interface{} `json:"detail"`
+	Actor string `json:"actor"`
+
+	// Address Address and port of the client, or of a proxy.
+	//
+	// Examples: 192.0.2.7:51034
+	Address string      `json:"address,omitempty,omitzero"`
+	At      time.Time   `json:"at"`
+	Detail  interface{} `json:"detail"`
 
 	// Hash Hash of the entry and of the hash before it.
 	Hash []byte `json:"hash"`
 
 	// Object Id or name of the changed object.
 	Object string `json:"object"`
+
+	// RequestID Id of the request, as in the header X-Request-Id and the log.
+	RequestID string `json:"request_id,omitempty,omitzero"`
 
 	// Seq Counts from 1 in each namespace, without gaps.
 	Seq int64 `json:"seq"`

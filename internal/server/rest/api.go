@@ -30,6 +30,9 @@ type Options struct {
 	// It returns nothing if it does not know the field.
 	ExplainChoice func(field string, value any) []FieldProblem
 
+	// Refused is called for each request of a known key, or person, that may not change what it wanted to; may be nil.
+	Refused func(p access.Principal, operation string, from access.Origin)
+
 	Limits  Limits
 	Groups  []Group
 	Observe Observer // may be nil
@@ -71,6 +74,9 @@ func New(o Options) *API {
 	}
 	if o.ExplainChoice == nil {
 		o.ExplainChoice = func(string, any) []FieldProblem { return nil }
+	}
+	if o.Refused == nil {
+		o.Refused = func(access.Principal, string, access.Origin) {}
 	}
 	o.Limits = o.Limits.orDefault()
 	a := &API{

@@ -96,7 +96,13 @@ func (a *API) observe(next http.Handler) http.Handler {
 			a.log(r, rec, out.status, took)
 		}()
 		defer a.recoverPanic(rec, out)
-		next.ServeHTTP(out, r.WithContext(context.WithValue(r.Context(), recordKey{}, rec)))
+		from := access.Origin{Address: rec.peer.Address, Request: rec.id}
+		ctx := access.WithOrigin(context.WithValue(r.Context(), recordKey{}, rec), from)
+		next.ServeHTTP(out, r.WithContext(ctx))
+		reads := r.Method == http.MethodGet || r.Method == http.MethodHead
+		if out.status == http.StatusForbidden && !reads && rec.caller.Key != uuid.Nil {
+			a.opts.Refused(rec.caller, rec.operation, from)
+		}
 	})
 }
 
