@@ -13,15 +13,15 @@ var ErrNoObject = errors.New("the body is not a JSON object")
 // Patch is a JSON merge patch (RFC 7396) of an object. Numbers keep the way they are written.
 type Patch map[string]any
 
-// ParsePatch reads a patch.
-func ParsePatch(text []byte) (p Patch, err error) {
+// ParsePatch reads a patch. Only within the members free may an object have any number of members.
+func ParsePatch(text []byte, free ...string) (p Patch, err error) {
 	if _, err := Check(text, MaxValues); err != nil {
 		return nil, err
 	}
 	if !json.Valid(text) {
 		return nil, ErrNoObject
 	}
-	if err := CheckMembers(text); err != nil {
+	if err := checkMembers(text, maxMembers, free); err != nil {
 		return nil, err
 	}
 	if p, err = tree(text); err != nil || p == nil {

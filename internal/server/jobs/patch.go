@@ -114,7 +114,7 @@ func (h *Handlers) hasChanged(ctx context.Context, old job.Job) bool {
 // patched returns the definition of a job after a patch. What the patch does not name of the payload and the config
 // stays byte for byte.
 func (h *Handlers) patched(old job.Job, text []byte) (job.Definition, error) {
-	patch, err := body.ParsePatch(text)
+	patch, err := body.ParsePatch(text, "payload", "target")
 	if err != nil {
 		return job.Definition{}, err
 	}
