@@ -14,6 +14,8 @@ var (
 	ErrTooManyWorkers  = errors.New("too many workers wait on this node")
 	ErrTooManyHandlers = errors.New("workers wait on this node for too many handlers of the queue")
 	ErrTooManyReports  = errors.New("too many reports wait on this node to be written")
+	// ErrTooManySessions is a limit of the namespace, on all nodes.
+	ErrTooManySessions = errors.New("the namespace has too many sessions of workers")
 )
 
 // WorkerKind is the kind of target whose runs workers pull.
@@ -24,6 +26,7 @@ const (
 	MaxHandlers = 100      // of one worker
 	MaxClaim    = 100      // runs in one reply
 	MaxLeases   = 10_000   // runs of one session
+	MaxSessions = 10_000   // of one namespace
 	MaxReports  = 1000     // outcomes in one request
 	MaxResult   = 16 << 10 // bytes of a result
 	MaxMessage  = 4 << 10  // bytes of a message

@@ -31,7 +31,7 @@ func (e *Engine) OpenSession(
 		}
 		if o.Adopt == uuid.Nil {
 			row := tx.QueryRow(ctx, insertSession, w.ID, w.Name, o.TTL, w.Namespace, w.Queue, o.Slots)
-			if err := row.Scan(&w.ExpiresAt); err != nil {
+			if err := inserted(row, &w); err != nil {
 				return err
 			}
 		}
@@ -50,10 +50,23 @@ func (e *Engine) OpenSession(
 	return w, gone, err
 }
 
-const insertSession = `
+// insertSession inserts nothing if the namespace has as many sessions as it may have. Sessions that are opened at the
+// same time may exceed that by a few.
+var insertSession = fmt.Sprintf(`
 INSERT INTO session (id, name, started_at, expires_at, may_own, namespace_id, queue_id, slots)
-VALUES ($1, $2, now(), now() + $3::interval, false, $4, $5, nullif($6, 0))
-RETURNING expires_at`
+SELECT $1::uuid, $2::text, now(), now() + $3::interval, false, $4::uuid, $5::integer, nullif($6::integer, 0)
+WHERE NOT EXISTS (
+    SELECT FROM session WHERE namespace_id = $4 AND queue_id IS NOT NULL AND expires_at > '-infinity' OFFSET %d LIMIT 1)
+RETURNING expires_at`, job.MaxSessions-1)
+
+// inserted reads the result of insertSession.
+func inserted(row pgx.Row, w *job.WorkerSession) error {
+	err := row.Scan(&w.ExpiresAt)
+	if noRows(err) {
+		return job.ErrTooManySessions
+	}
+	return err
+}
 
 // familyBytes is how many bytes of its id a session shares with the session that it adopts, so that the sessions of one
 // worker are a range of ids. A worker that gets no reply retries with the session that it knows, but its runs may
@@ -113,7 +126,7 @@ func (e *Engine) adoptRuns(
 			return nil
 		})
 		batch.Queue(insertSession, w.ID, w.Name, o.TTL, w.Namespace, w.Queue, o.Slots).
-			QueryRow(func(row pgx.Row) error { return row.Scan(&w.ExpiresAt) })
+			QueryRow(func(row pgx.Row) error { return inserted(row, w) })
 		batch.Queue(lockMoved, k.partition, k.job, k.dueAt, k.seq, old, w.Queue)
 		batch.Queue(moveRuns, k.partition, k.job, k.dueAt, k.seq, attempt, old, w.ID, w.Queue).Query(collectLeases(has))
 		return tx.SendBatch(ctx, &batch).Close()

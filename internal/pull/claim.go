@@ -34,8 +34,8 @@ func (q *queue) claim(ctx context.Context) (more bool, err error) {
 		return false, nil
 	}
 	p := q.puller
-	p.claimSlots <- struct{}{}
-	defer func() { <-p.claimSlots }()
+	release := p.claimSlot(q.namespace)
+	defer release()
 	limited, cancel := context.WithTimeout(ctx, claimLimit)
 	defer cancel()
 	out, err := p.Store.PullClaim(limited, r.params)
@@ -198,7 +198,7 @@ func (q *queue) reply(r *round, err error) {
 		n++
 	}
 	q.mu.Unlock()
-	p.left(n)
+	p.polls.Give(q.namespace, int64(n))
 	for _, runs := range r.claimed {
 		p.counters.claimed.Add(int64(len(runs)))
 		for _, c := range runs {

@@ -10,26 +10,37 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/loop"
+	"github.com/belfry-dev/belfry/internal/share"
 )
 
 const (
 	reportDelay   = 2 * time.Millisecond // how long a batch waits for more reports
 	reportLimit   = 15 * time.Second
 	maxBatch      = 2000
-	maxReported   = 50_000 // reports that wait to be written
+	maxReported   = 50_000 // reports that wait to be written, divided among namespaces
 	reportWriters = 2      // batches at the same time
 )
 
-// reports collects the reports of several requests into batches.
+// reports collects the reports of several requests into batches. Namespaces take turns, so that one that reports much
+// does not delay the others: each report has a turn, which is how many completions its namespace has reported before it.
 type reports struct {
+	share *share.Pool // completions that are waiting
+
 	mu      sync.Mutex
-	waiting []*report
-	size    int // how many completions are waiting
+	waiting []*report         // by turn
+	turn    int               // of the last batch
+	next    map[uuid.UUID]int // of the next report of a namespace
 	writers int
+}
+
+func newReports() reports {
+	return reports{share: share.New(maxReported), next: map[uuid.UUID]int{}}
 }
 
 // report is the outcomes of one request, and the reply to it.
 type report struct {
+	namespace   uuid.UUID
+	turn        int
 	completions []job.Completion
 	results     []job.Reported // of each completion
 	err         error
@@ -47,7 +58,7 @@ func (p *Puller) Complete(ctx context.Context, at job.SessionPath, done []job.Co
 		done[i].Session, done[i].Queue = w.ID, w.Queue
 		done[i].KeepKey()
 	}
-	r := &report{completions: done, written: make(chan struct{})}
+	r := &report{namespace: w.Namespace, completions: done, written: make(chan struct{})}
 	start, err := p.reports.add(r)
 	if err != nil {
 		return nil, err
@@ -138,12 +149,16 @@ func (p *Puller) writeReports(ctx context.Context) (time.Duration, error) {
 
 // add adds a report. It returns true if the caller has to start a writer.
 func (r *reports) add(one *report) (start bool, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.size+len(one.completions) > maxReported {
+	size := len(one.completions)
+	if r.share.Take(one.namespace, int64(size)) != nil {
 		return false, job.ErrTooManyReports
 	}
-	r.waiting, r.size = append(r.waiting, one), r.size+len(one.completions)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	one.turn = max(r.turn, r.next[one.namespace])
+	r.next[one.namespace] = one.turn + size
+	at, _ := slices.BinarySearchFunc(r.waiting, one.turn+1, func(w *report, turn int) int { return w.turn - turn })
+	r.waiting = slices.Insert(r.waiting, at, one)
 	if r.writers == reportWriters {
 		return false, nil
 	}
@@ -156,7 +171,8 @@ func (r *reports) drop(one *report) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if i := slices.Index(r.waiting, one); i >= 0 {
-		r.waiting, r.size = slices.Delete(r.waiting, i, i+1), r.size-len(one.completions)
+		r.waiting = slices.Delete(r.waiting, i, i+1)
+		r.share.Give(one.namespace, int64(len(one.completions)))
 	}
 }
 
@@ -166,13 +182,18 @@ func (r *reports) take() (batch []*report, size int) {
 	defer r.mu.Unlock()
 	n := 0
 	for n < len(r.waiting) && (n == 0 || size+len(r.waiting[n].completions) <= maxBatch) {
-		size += len(r.waiting[n].completions)
+		one := r.waiting[n]
+		size, r.turn = size+len(one.completions), one.turn
+		r.share.Give(one.namespace, int64(len(one.completions)))
 		n++
 	}
-	batch, r.waiting, r.size = r.waiting[:n:n], r.waiting[n:], r.size-size
+	batch, r.waiting = r.waiting[:n:n], r.waiting[n:]
+	if len(r.waiting) == 0 {
+		r.waiting, r.turn = nil, 0
+		clear(r.next)
+	}
 	if n == 0 {
 		r.writers--
-		r.waiting = nil
 	}
 	return batch, size
 }

@@ -18,7 +18,7 @@ const fullPolls = maxHandlers / job.MaxHandlers
 // queueWith returns a queue with n polls. If n is at least fullPolls, it has all the handlers it can have.
 func queueWith(t *testing.T, n int) *queue {
 	t.Helper()
-	q := newQueue(New(Options{}), 1)
+	q := newQueue(New(Options{}), uuid.Nil, 1)
 	for i := range n {
 		_, err := q.enter(pollOf(i % fullPolls))
 		require.NoError(t, err)

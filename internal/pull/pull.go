@@ -12,6 +12,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/share"
 )
 
 // Store is the part of the database that claims runs for workers and writes their reports.
@@ -51,8 +52,10 @@ type Options struct {
 
 // Limits of a node.
 const (
-	maxWaiting = 10_000 // long polls
+	maxWaiting = 10_000 // long polls, divided among namespaces
 	maxClaims  = 4      // transactions at the same time, over all queues
+	// maxClaimsOf is how many of them one namespace has or waits for. Others wait for at most these few.
+	maxClaimsOf = maxClaims - 1
 	// claimLimit is the maximum duration of a database call. A call that it cuts off may have committed.
 	claimLimit = 8 * time.Second
 )
@@ -62,12 +65,13 @@ type Puller struct {
 	Options
 	mu          sync.Mutex
 	queues      map[int32]*queue
-	waiting     int // long polls
+	polls       *share.Pool // long polls
 	scanning    bool
 	stopped     bool
 	sessions    map[uuid.UUID]job.WorkerSession // a cache
 	noted       map[uuid.UUID][]string          // the handlers of sessions that are stored, a cache
 	claimSlots  chan struct{}
+	claimsOf    map[uuid.UUID]chan struct{} // by namespace
 	wakeScan    chan struct{}
 	reports     reports
 	undelivered undeliveredRuns
@@ -84,8 +88,9 @@ func New(o Options) *Puller {
 	}
 	return &Puller{
 		Options: o, queues: map[int32]*queue{}, sessions: map[uuid.UUID]job.WorkerSession{},
-		noted:      map[uuid.UUID][]string{},
-		claimSlots: make(chan struct{}, maxClaims), wakeScan: make(chan struct{}, 1),
+		noted: map[uuid.UUID][]string{}, polls: share.New(maxWaiting), reports: newReports(),
+		claimSlots: make(chan struct{}, maxClaims), claimsOf: map[uuid.UUID]chan struct{}{},
+		wakeScan:    make(chan struct{}, 1),
 		undelivered: undeliveredRuns{unresolved: map[job.RunKey]int32{}},
 	}
 }
@@ -114,7 +119,7 @@ func (p *Puller) Claim(ctx context.Context, at job.SessionPath, o job.PullParams
 	}
 	p.noteHandlers(ctx, w, o.Handlers)
 	poll := &longPoll{Poll: job.Poll{Session: w.ID, Handlers: o.Handlers, Max: o.Max}, reply: make(chan reply, 1)}
-	q, err := p.enter(w.Queue, poll) //nolint:contextcheck // a claim serves many polls and outlives each of them
+	q, err := p.enter(w, poll) //nolint:contextcheck // a claim serves many polls and outlives each of them
 	if err != nil || q == nil {
 		return nil, err
 	}
@@ -150,25 +155,25 @@ func (p *Puller) returnClaimed(ctx context.Context, queue int32, runs []job.Clai
 }
 
 // enter adds a poll to its queue. It returns nil if the node is stopping.
-func (p *Puller) enter(id int32, poll *longPoll) (*queue, error) {
+func (p *Puller) enter(w job.WorkerSession, poll *longPoll) (*queue, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.stopped {
 		return nil, nil
 	}
-	if p.waiting >= maxWaiting {
+	if p.polls.Take(w.Namespace, 1) != nil {
 		return nil, job.ErrTooManyWorkers
 	}
-	q := p.queues[id]
+	q := p.queues[w.Queue]
 	if q == nil {
-		q = newQueue(p, id)
-		p.queues[id] = q
+		q = newQueue(p, w.Namespace, w.Queue)
+		p.queues[w.Queue] = q
 	}
 	start, err := q.enter(poll)
 	if err != nil {
+		p.polls.Give(w.Namespace, 1)
 		return nil, err
 	}
-	p.waiting++
 	if start {
 		go q.loop().Run(context.Background())
 	}
@@ -186,15 +191,22 @@ func (p *Puller) leave(q *queue, poll *longPoll) bool {
 	if !q.leave(poll) {
 		return false
 	}
-	p.left(1)
+	p.polls.Give(q.namespace, 1)
 	return true
 }
 
-// left subtracts polls that have left their queue.
-func (p *Puller) left(n int) {
+// claimSlot waits for the right to claim for a namespace, and returns how to release it.
+func (p *Puller) claimSlot(namespace uuid.UUID) (release func()) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.waiting -= n
+	own := p.claimsOf[namespace]
+	if own == nil {
+		own = make(chan struct{}, maxClaimsOf)
+		p.claimsOf[namespace] = own
+	}
+	p.mu.Unlock()
+	own <- struct{}{}
+	p.claimSlots <- struct{}{}
+	return func() { <-p.claimSlots; <-own }
 }
 
 // Wake claims in queues without waiting for the next scan, because runs were just written there that are due. It never
@@ -234,7 +246,7 @@ func (p *Puller) Stop() {
 	queues := p.allQueues()
 	p.mu.Unlock()
 	for _, q := range queues {
-		p.left(q.dismiss())
+		p.polls.Give(q.namespace, int64(q.dismiss()))
 	}
 	signal(p.wakeScan)
 }

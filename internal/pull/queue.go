@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/loop"
@@ -18,9 +20,10 @@ const (
 
 // queue is a queue that workers of this node wait for. One loop claims for all its polls.
 type queue struct {
-	puller *Puller
-	id     int32
-	wake   chan struct{} // wakes the loop
+	puller    *Puller
+	namespace uuid.UUID
+	id        int32
+	wake      chan struct{} // wakes the loop
 
 	// Of the loop.
 	tried  bool          // the last round claimed
@@ -42,9 +45,9 @@ type queue struct {
 	serving     bool
 }
 
-func newQueue(p *Puller, id int32) *queue {
+func newQueue(p *Puller, namespace uuid.UUID, id int32) *queue {
 	return &queue{
-		puller: p, id: id, wake: make(chan struct{}, 1), served: clock.Elapsed(),
+		puller: p, namespace: namespace, id: id, wake: make(chan struct{}, 1), served: clock.Elapsed(),
 		feeds: map[feedKey]*feed{}, handlers: map[string]int{}, idle: map[string]bool{},
 		blocked: map[job.RunKey]*blockedRun{},
 	}

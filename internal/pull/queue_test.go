@@ -3,6 +3,7 @@ package pull
 import (
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/clock"
@@ -13,7 +14,7 @@ import (
 func TestAQueueWithoutPollsIsForgotten(t *testing.T) {
 	t.Parallel()
 	p := New(Options{})
-	q := newQueue(p, 1)
+	q := newQueue(p, uuid.Nil, 1)
 	p.queues[q.id] = q
 	poll := pollOf(0)
 	_, err := q.enter(poll)

@@ -48,7 +48,7 @@ func (q *queue) anyUnknown(handlers []string) bool {
 func (p *Puller) endScan() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.scanning = p.waiting > 0 && !p.stopped
+	p.scanning = p.polls.Used() > 0 && !p.stopped
 	return !p.scanning
 }
 

@@ -25,18 +25,15 @@ type Counts struct {
 // Counts returns what was done so far.
 func (p *Puller) Counts() Counts {
 	p.mu.Lock()
-	waiting, feeds := p.waiting, 0
+	feeds := 0
 	for _, q := range p.queues {
 		feeds += q.feedCount()
 	}
 	p.mu.Unlock()
-	p.reports.mu.Lock()
-	reporting := p.reports.size
-	p.reports.mu.Unlock()
 	c := &p.counters
 	return Counts{
 		Scans: c.scans.Load(), Claims: c.claims.Load(), Claimed: c.claimed.Load(),
 		Reported: c.reported.Load(), Stale: c.stale.Load(),
-		Waiting: waiting, Reporting: reporting, Feeds: feeds,
+		Waiting: int(p.polls.Used()), Reporting: int(p.reports.share.Used()), Feeds: feeds,
 	}
 }

@@ -26,6 +26,10 @@ func (n *fullNode) Claim(context.Context, job.SessionPath, job.PullParams) ([]jo
 	return nil, n.of
 }
 
+func (n *fullNode) Open(context.Context, job.SessionParams) (job.OpenedSession, error) {
+	return job.OpenedSession{}, n.of
+}
+
 func (n *fullNode) Complete(context.Context, job.SessionPath, []job.Completion) ([]job.GoneReason, error) {
 	return nil, n.of
 }
@@ -52,9 +56,14 @@ func TestAWorkerIsToldWhatIsTooMuch(t *testing.T) {
 			job.ErrTooManyReports, ":complete",
 			`{"reports":[{"run":"` + run + `","attempt":1,"outcome":"succeeded"}]}`, "more reports",
 		},
+		{job.ErrTooManySessions, "", `{"name":"w"}`, "fewer workers with more slots"},
 	} {
 		node.of = c.of
-		got := b.call("POST", session+c.verb, c.body)
+		path := session + c.verb
+		if c.verb == "" {
+			path = "/queues/mail/sessions"
+		}
+		got := b.call("POST", path, c.body)
 		require.Equal(t, http.StatusTooManyRequests, got.status, "%s", got.body)
 		require.Equal(t, "rate_limited", got.json(t)["code"])
 		require.Contains(t, got.json(t)["detail"], c.says)

@@ -47,6 +47,13 @@ func (p *Pool) Take(owner uuid.UUID, n int64) error {
 	return nil
 }
 
+// Used returns how much all owners have.
+func (p *Pool) Used() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.used
+}
+
 // Give returns what an owner took.
 func (p *Pool) Give(owner uuid.UUID, n int64) {
 	p.mu.Lock()

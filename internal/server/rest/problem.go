@@ -203,13 +203,17 @@ func expected(ctx context.Context, err error) *Problem {
 		return NewProblem("session_expired", "no heartbeat came in time, and the runs that the session had "+
 			"were given to others; open a new one")
 	case errors.Is(err, job.ErrTooManyWorkers):
-		return NewProblem("rate_limited", "more workers wait on this node than it takes; try again, or another node")
+		return NewProblem("rate_limited", "more workers wait on this node than it takes, of this namespace or of all; "+
+			"try again, or another node")
+	case errors.Is(err, job.ErrTooManySessions):
+		return NewProblem("rate_limited", fmt.Sprintf("the namespace has %d sessions of workers, the maximum; "+
+			"end those that are not needed, or use fewer workers with more slots each", job.MaxSessions))
 	case errors.Is(err, job.ErrTooManyHandlers):
 		return NewProblem("rate_limited", "workers wait on this node for more handlers of the queue than it takes; "+
 			"name fewer, or try another node")
 	case errors.Is(err, job.ErrTooManyReports):
 		return NewProblem("rate_limited", "more reports wait on this node to be written than it takes, "+
-			"for the database is slow or away; send them again in a moment")
+			"of this namespace or of all; send them again in a moment")
 	case errors.Is(err, body.ErrDepth), errors.Is(err, body.ErrNoObject), errors.Is(err, body.ErrTrailing):
 		return NewProblem("bad_request", err.Error())
 	case errors.Is(err, share.ErrMost):
