@@ -11,7 +11,9 @@ type Origin struct {
 type originKey struct{}
 
 // WithOrigin returns a context of work for a request. Audit entries that are written with it name its origin.
-func WithOrigin(ctx context.Context, o Origin) context.Context { return context.WithValue(ctx, originKey{}, o) }
+func WithOrigin(ctx context.Context, o Origin) context.Context {
+	return context.WithValue(ctx, originKey{}, o)
+}
 
 // OriginOf returns the origin of the request that a context belongs to; zero: it belongs to none.
 func OriginOf(ctx context.Context) Origin {

@@ -33,7 +33,7 @@ type SessionParams struct {
 	TTL       time.Duration
 	Make      bool // creates the queue if it does not exist
 	Actor     string
-	Slots     int  // how many runs the worker has at most at the same time; 0: unknown
+	Slots     int // how many runs the worker has at most at the same time; 0: unknown
 	// Adopt is an earlier session of the same worker that this one replaces; the zero value means none. The
 	// new session takes over Runs, and other runs of the old one are lost.
 	Adopt uuid.UUID
