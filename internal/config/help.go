@@ -36,7 +36,7 @@ var help = map[string]string{ //nolint:gosec // names of settings, and no secret
 	"targets.kinds": "kinds of targets that jobs may have, out of " + Kinds + "; enable only what you use: " +
 		"noop needs no entry, and commands have settings of their own",
 	"targets.per_host": "maximum number of deliveries of one namespace to one host or broker in progress on this node; " +
-		"0 means no limit other than slots, of which one host may use two thirds",
+		"0 means no limit other than slots, of which one host may use three fifths",
 
 	"secrets.keyset": "keys that encrypt the secrets of targets, as printed by belfry secret keyset, " +
 		"the same on all nodes; empty means none",

@@ -92,7 +92,7 @@ func (e *Engine) deliverOne(ctx context.Context, a *job.Attempt) (o job.Outcome)
 		return job.Outcome{
 			Kind: job.Deferred, NeedsKind: a.Kind, RetryAfter: min(time.Duration(a.Number)*kindPause, maxKindPause),
 			Message: fmt.Sprintf("targets of kind %q are not enabled on the node that owned the run; "+
-				"another node may have them, or add the kind to the setting targets.kinds of the nodes", a.Kind),
+				"another node may have them, or enable them: settings targets.kinds, and command.enabled for commands", a.Kind),
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.Timeout)

@@ -106,4 +106,6 @@ func TestServersHaveNoDev(t *testing.T) {
 		require.Contains(t, all, "\n"+module+"\n")
 		require.NotContains(t, server, module)
 	}
+	out, err := exec.CommandContext(t.Context(), "go", "vet", "-C", "../..", "-tags", "server", "./internal/cli/local").CombinedOutput()
+	require.NoError(t, err, string(out))
 }

@@ -108,4 +108,6 @@ func TestPublishedToAClosedChannel(t *testing.T) {
 		})
 	}
 	all.Wait()
+	out := target.Deliver(t.Context(), attempt(u.Host, `, "routing_key": "none"`))
+	require.Contains(t, out.Message, "no queue is bound", "the broker works, so its breaker stays closed")
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 
 	"github.com/belfry-dev/belfry/internal/target/broker"
 )
@@ -78,6 +79,9 @@ type checked struct {
 
 	mu       sync.Mutex
 	channels map[uint16]*watched
+
+	// gap says that half of maxGap messages were confirmed after one that is not. Then the connection gets no others.
+	gap atomic.Bool
 }
 
 // watched is a channel, or the connection itself, which is channel 0.
@@ -218,9 +222,12 @@ func (c *checked) allowed(kind byte, channel uint16, payload []byte) bool {
 		return m == connectionClose || m == connectionBlocked || m == connectionUnblocked
 	case !w.open:
 		return false
-	default:
-		return w.event(m, payload[methodHead:])
 	}
+	ok := w.event(m, payload[methodHead:])
+	if len(w.confirms.above) > maxGap/2 {
+		c.gap.Store(true)
+	}
+	return ok
 }
 
 // header checks the header of a returned message, and removes the size of the body.

@@ -89,6 +89,23 @@ func TestWhatBrokersSend(t *testing.T) {
 	require.Equal(t, call(1, basicReturn, "")+header(0), string(passed), "without the body")
 }
 
+// TestAGapRetiresTheConnection long before the broker may not confirm further messages.
+func TestAGapRetiresTheConnection(t *testing.T) {
+	t.Parallel()
+	var text strings.Builder
+	for tag := range uint64(maxGap / 2) {
+		text.WriteString(call(1, basicAck, string(binary.BigEndian.AppendUint64(nil, tag+2))+"\x00"))
+	}
+	next := call(1, basicAck, string(binary.BigEndian.AppendUint64(nil, maxGap))+"\x00")
+	for more, retired := range map[string]bool{"": false, next: true} {
+		c := newTestChecked(text.String() + more)
+		c.channels[1].confirms.published = maxGap
+		_, err := io.Copy(io.Discard, c)
+		require.NoError(t, err)
+		require.Equal(t, retired, (&connection{checked: c}).Retired())
+	}
+}
+
 // FuzzChecked: nothing that a broker sends panics.
 func FuzzChecked(f *testing.F) {
 	f.Add(call(0, connectionStart, "") + call(1, basicAck, "\x00\x00\x00\x00\x00\x00\x00\x01\x00"))

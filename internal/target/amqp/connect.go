@@ -24,7 +24,11 @@ type connection struct {
 	*channels
 	raw      net.Conn
 	throttle *throttle.Dialer
+	checked  *checked
 }
+
+// Retired implements broker.Retiring.
+func (c *connection) Retired() bool { return c.checked.gap.Load() }
 
 // Connection implements broker.Settings.
 func (c *config) Connection(
@@ -71,6 +75,7 @@ func (c *limitedConn) Write(b []byte) (int, error) {
 func (o *connector) openOne(ctx context.Context, server string) (*connection, error) {
 	var (
 		conn    *broker.Conn
+		checks  *checked
 		dialErr error // more precise than the client's own error
 	)
 	throttled := throttle.New(o.dialer, broker.Burst)
@@ -88,14 +93,15 @@ func (o *connector) openOne(ctx context.Context, server string) (*connection, er
 			}
 			// A deadline would not work: the client sets its own, for heartbeats, during the login.
 			stop = context.AfterFunc(ctx, func() { _ = conn.Close() })
-			return newChecked(&limitedConn{conn}), nil
+			checks = newChecked(&limitedConn{conn})
+			return checks, nil
 		},
 	})
 	auth.Password = "" // the client keeps a reference
 	inTime := stop()
 	switch {
 	case err == nil && inTime:
-		return &connection{newChannels(client), conn, throttled}, nil
+		return &connection{newChannels(client), conn, throttled, checks}, nil
 	case dialErr != nil:
 		return nil, dialErr
 	case refused(err):

@@ -64,7 +64,11 @@ func nameOf(headers amqp091.Table) string {
 
 // Publish implements broker.Settings.
 func (c *config) Publish(ctx context.Context, conn *connection, m *message) (out job.Outcome, broken bool) {
-	return c.publish(ctx, conn, m), conn.conn.IsClosed()
+	out = c.publish(ctx, conn, m)
+	broken = conn.conn.IsClosed()
+	// A message to an exchange that does not exist ends the channel of others, but the broker works.
+	out.Down = out.Down && (broken || ctx.Err() != nil)
+	return out, broken
 }
 
 // publish sends a message and waits for the confirmation, both within ctx.
@@ -89,23 +93,28 @@ func (c *config) publish(ctx context.Context, conn *connection, m *message) job.
 		return c.notAccepted(ctx)
 	}
 	defer ch.forget(p)
+	var w written
 	select {
-	case w := <-p.written:
-		switch {
-		case errors.Is(w.err, amqp091.ErrClosed): // the channel was closed before the whole message was written
-			return broker.Unconnected(ctx, c.Where(), w.err)
-		case w.err != nil:
-			return c.channelClosed(ctx, w.err)
-		}
-		return c.confirmed(ctx, ch, p, w.response)
+	case w = <-p.written:
 	case <-ch.ended:
-		return c.channelClosed(ctx, ch.reason)
+		select {
+		case w = <-p.written: // it came first, and its confirmation may have too
+		default:
+			return c.channelClosed(ctx, ch.reason)
+		}
 	case <-ctx.Done():
 		if ch.giveUp(p) {
 			return broker.Unconfirmed(ctx, c.Where(), ctx.Err())
 		}
 		return c.notAccepted(ctx)
 	}
+	switch {
+	case errors.Is(w.err, amqp091.ErrClosed): // the channel was closed before the whole message was written
+		return broker.Unconnected(ctx, c.Where(), w.err)
+	case w.err != nil:
+		return c.channelClosed(ctx, w.err)
+	}
+	return c.confirmed(ctx, ch, p, w.response)
 }
 
 // confirmed waits for the confirmation of a message. The client passes notifications of confirmations on in the order of
@@ -118,9 +127,11 @@ func (c *config) confirmed(
 	case <-response.Done():
 	case <-ch.ended:
 	case <-ctx.Done():
-		return broker.Unconfirmed(ctx, c.Where(), ctx.Err())
 	}
 	acked := response.Acked()
+	if !acked && ctx.Err() != nil {
+		return broker.Unconfirmed(ctx, c.Where(), ctx.Err())
+	}
 	if !acked && ch.closed() { // then the client refuses everything that was not confirmed, in the broker's name
 		select {
 		case <-ch.ended:

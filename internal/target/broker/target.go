@@ -92,8 +92,10 @@ func (t *Target[C, N, M]) Deliver(ctx context.Context, a job.Attempt) job.Outcom
 			}
 			return out
 		}
-		out, broken := c.Publish(ctx, lease.Conn, m)
-		lease.Release(broken)
+		broken := true // if the client panics
+		defer func() { lease.Release(broken) }()
+		var out job.Outcome
+		out, broken = c.Publish(ctx, lease.Conn, m)
 		result = hostResult(ctx, out)
 		return out
 	})

@@ -3,28 +3,26 @@
 //
 // The gate counts deliveries per [Destination], which is a host (of a broker: its list of servers) as one namespace
 // uses it, and per namespace. What one namespace does to a host does not affect another. Each delivery calls
-// [Gate.Enter]. It gets a [Pass],
-// or an outcome that defers the run: a deferred run is pending again, frees its slot, and the attempt
-// does not count.
+// [Gate.Enter]. It gets a [Pass], or an outcome that defers the run: a deferred run is pending again, frees its
+// slot, and the attempt does not count.
 //
 // # Backpressure
 //
 // A node has a fixed number of slots. A host that takes 30 s for each response would soon fill them
-// all. A destination may therefore have at most twice as many deliveries in flight as there are free
+// all. A namespace may therefore have at most four times as many deliveries in flight as there are free
 // slots:
-//
-//	in flight ≤ 2 × (slots − slots in use)
-//
-// One slow host gets two thirds of the slots and leaves a third for all others. Many slow hosts would leave
-// slots ÷ (2n + 1), so all hosts of a namespace together have a limit as well:
 //
 //	in flight of a namespace ≤ 4 × (slots − slots in use)
 //
-// A namespace alone gets four fifths of the slots, however many hosts it has, and n namespaces leave
-// slots ÷ (4n + 1) free. A destination may have twice what is left of its namespace's limit, if that is less than
-// the free slots, so that the hosts of a namespace leave some to each other too. A namespace or a destination with no
-// delivery in flight may always start one. This needs no configuration, and a node with a single busy host wastes
-// little. The operator can set a lower limit per host to protect the receivers.
+// A namespace alone gets four fifths of the slots, however many hosts it has. If deliveries end, n busy
+// namespaces get 4 ÷ (4n + 1) each. If they do not end, each namespace takes four fifths of what the one
+// before it left.
+//
+// A destination may have at most three times as many in flight as its namespace may still start, and at most
+// twice as many as there are free slots. One slow host alone gets three fifths of the slots, and each further one
+// three quarters of what the namespace may still start. A namespace with none in flight may always start one. This
+// needs no configuration, and a node with a single busy host wastes little. The operator can set a lower limit per
+// host to protect the receivers.
 //
 // A delivery over the limit waits in its slot if capacity is expected within maxWait, as it is for
 // hosts that respond fast. Otherwise it is deferred. Deferred deliveries return at the pace at which
@@ -35,7 +33,8 @@
 // If nearly all recent deliveries to a destination failed in a way that says the host itself is down
 // or overloaded, its breaker opens and deliveries are deferred. After the cooldown one delivery probes
 // the host. If the probe fails, the cooldown doubles. Any response from a working host, including an
-// application error, closes the breaker.
+// application error, closes the breaker. A broker that refuses the login, or a server that Belfry may not connect to,
+// changes nothing.
 //
 // # Memory
 //

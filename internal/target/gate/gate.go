@@ -20,6 +20,7 @@ import (
 const (
 	freeFactor = 2                     // a destination may use this many times the free slots
 	nsFactor   = 4                     // and all destinations of a namespace together this many times
+	roomFactor = 3                     // a destination may use this many times what its namespace has left
 	reserve    = 10                    // one in this many slots is never used for waiting
 	maxWait    = 50 * time.Millisecond // how long a delivery may wait in its slot
 	minDelay   = 250 * time.Millisecond
@@ -159,11 +160,12 @@ func (g *Gate) full(s *state) *flow {
 		return nil
 	}
 	free := g.opts.Slots - g.inUse
-	left := nsFactor*free - s.namespace.inFlight
+	// Each delivery of a namespace also takes a free slot, so it reaches its limit after this many.
+	room := (nsFactor*free - s.namespace.inFlight + nsFactor) / (nsFactor + 1)
 	switch {
-	case s.namespace.inFlight > 0 && left <= 0:
+	case s.namespace.inFlight > 0 && room <= 0:
 		return &s.namespace.flow
-	case s.inFlight > 0 && s.inFlight >= freeFactor*min(free, left):
+	case s.inFlight > 0 && s.inFlight >= min(freeFactor*free, roomFactor*room):
 		return &s.flow
 	}
 	return nil
@@ -172,7 +174,8 @@ func (g *Gate) full(s *state) *flow {
 // mayWait reports whether a delivery may wait in its slot: another one to its destination must be in flight, because
 // it hands on its capacity, the wait must be short, and the reserved slots are not for waiting.
 func (g *Gate) mayWait(s *state, full *flow) bool {
-	return s.inFlight > 0 && full.expectedWait(g.now(), len(s.waiters)+1) < maxWait &&
+	now, n := g.now(), len(s.waiters)+1
+	return s.inFlight > 0 && max(s.expectedWait(now, n), full.expectedWait(now, n)) < maxWait &&
 		(g.opts.Slots <= 0 || g.inUse < g.opts.Slots-g.opts.Slots/reserve)
 }
 

@@ -78,8 +78,10 @@ func (t *Target) Deliver(ctx context.Context, a job.Attempt) job.Outcome {
 	if deferred != nil {
 		return *deferred
 	}
+	result := gate.Neutral // if the client panics
+	defer func() { pass.Leave(result) }()
 	out, err := d.send(ctx, timeout)
-	pass.Leave(hostResult(ctx, out, err))
+	result = hostResult(ctx, out, err)
 	return out
 }
 
