@@ -265,7 +265,9 @@ func (n *node) run(ctx context.Context) error {
 	defer stopRenewing()
 	membership := make(chan error, 1)
 	go func() { membership <- n.member.Run(renewing) }()
+	background := make(chan struct{})
 	go func() {
+		defer close(background)
 		n.background().Run(ctx)
 		n.wakes.close()
 	}()
@@ -285,6 +287,7 @@ func (n *node) run(ctx context.Context) error {
 	if e := n.writeStats(last, true); e != nil {
 		n.log.Warn("the last statistics of this node are lost", "error", e)
 	}
+	<-background // what it could not write any more is written here
 	if _, e := n.refusals.Once(last); e != nil {
 		n.log.Warn("the last refused requests are not in the audit log", "error", e)
 	}

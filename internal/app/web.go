@@ -3,13 +3,10 @@ package app
 import (
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net"
 	"net/http"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -17,7 +14,6 @@ import (
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/config"
 	"github.com/belfry-dev/belfry/internal/postgres"
-	"github.com/belfry-dev/belfry/internal/problem"
 	"github.com/belfry-dev/belfry/internal/server"
 	"github.com/belfry-dev/belfry/internal/server/oidc"
 	"github.com/belfry-dev/belfry/internal/server/rest"
@@ -144,7 +140,7 @@ func (n *node) newAPI(db *postgres.DB) *server.Server {
 		OIDC:  n.config.provider(),
 		Views: store, Overview: store, Live: store,
 		Queues: store, Workers: n.pull, Secrets: store, Reports: store, ReportKey: n.reportKey, Cluster: store,
-		Audit: store, Refused: n.refusals.Note, Interrupt: n.engine.Interrupt, Classify: classify, Check: checkTarget(n.targets),
+		Audit: store, Refused: n.refusals.Note, Interrupt: n.engine.Interrupt, Classify: classify, Check: target.Checker(n.targets, config.AllKinds()),
 		Version: n.config.Version, TraceURL: n.config.Tracing.URL, Log: n.log, Observe: n.metrics,
 		Limits: rest.Limits{
 			KeyRate: n.config.API.KeyRate, KeyBurst: n.config.API.KeyBurst, Requests: n.config.API.Requests,
@@ -184,26 +180,5 @@ func classify(err error) rest.ErrorClass {
 		return rest.BadText
 	default:
 		return rest.Unknown
-	}
-}
-
-// checkTarget returns a function that validates the target of a job.
-func checkTarget(targets map[string]target.Target) func(kind string, config json.RawMessage) error {
-	kinds := config.Targets{Kinds: config.Kinds}.Enabled()
-	return func(kind string, config json.RawMessage) error {
-		t, ok := targets[kind]
-		others := "use one of " + strings.Join(slices.Sorted(maps.Keys(targets)), ", ")
-		switch {
-		case ok:
-			return t.Check(config)
-		case kind == "command":
-			return problem.New("target.kind", "commands are disabled on this server",
-				"set command.enabled and command.programs (or command.images) on all nodes and restart them, or "+others)
-		case slices.Contains(kinds, kind):
-			return problem.New("target.kind", "this kind of target is disabled on this server",
-				"add it to the setting targets.kinds of all nodes and restart them, or "+others)
-		default:
-			return problem.New("target.kind", "there is no such kind of target", others)
-		}
 	}
 }

@@ -63,6 +63,9 @@ type Targets struct {
 // Kinds are the values of the setting targets.kinds.
 const Kinds = "http,worker,amqp,kafka,nats"
 
+// AllKinds returns the kinds that targets.kinds may list.
+func AllKinds() []string { return splitList(Kinds) }
+
 // Enabled returns the entries of the setting kinds.
 func (t Targets) Enabled() []string { return splitList(t.Kinds) }
 

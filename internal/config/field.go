@@ -191,7 +191,7 @@ func (f *field) formOK(text string) bool {
 		return addressOK(text)
 	case f.form == "kinds":
 		return !slices.ContainsFunc(splitList(text), func(kind string) bool {
-			return !slices.Contains(splitList(Kinds), kind)
+			return !slices.Contains(AllKinds(), kind)
 		})
 	case f.form == "destinations":
 		return !slices.ContainsFunc(splitList(text), func(destination string) bool {
