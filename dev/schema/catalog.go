@@ -16,7 +16,7 @@ type table struct {
 	Options     string // storage parameters
 	EngineMay   string // rights of belfry_engine
 	APIMay      string // rights of belfry_api
-	APISees     string // the row-level security policy of belfry_api; empty: no rows
+	APISees     string // the row-level security policies of belfry_api, with an empty line between; empty: no rows
 	Secured     bool   // row-level security is forced
 	Columns     []column
 	Indexes     []index
@@ -42,7 +42,7 @@ const selectTables = `
 SELECT c.oid, c.relname, coalesce(obj_description(c.oid, 'pg_class'), ''), coalesce(pg_get_partkeydef(c.oid), ''),
        c.relpersistence = 'u', coalesce(array_to_string(c.reloptions, ', '), ''),
        c.relrowsecurity AND c.relforcerowsecurity,
-       coalesce((SELECT qual FROM pg_policies
+       coalesce((SELECT string_agg(qual, E'\n\n' ORDER BY policyname) FROM pg_policies
                  WHERE schemaname = 'public' AND tablename = c.relname AND 'belfry_api' = ANY (roles)), '')
 FROM pg_class c
 WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition

@@ -195,13 +195,17 @@ it also binds the owner of the tables.
 	}
 }
 
-// policy is the condition of belfry_api on one line, without the parentheses around it.
+// policy is the conditions of belfry_api on one line, without the parentheses around each.
 func (t *table) policy() string {
-	text := strings.Join(strings.Fields(t.APISees), " ")
-	if strings.HasPrefix(text, "(") && strings.HasSuffix(text, ")") {
-		return text[1 : len(text)-1]
+	var all []string
+	for text := range strings.SplitSeq(t.APISees, "\n\n") {
+		text = strings.Join(strings.Fields(text), " ")
+		if strings.HasPrefix(text, "(") && strings.HasSuffix(text, ")") {
+			text = text[1 : len(text)-1]
+		}
+		all = append(all, text)
 	}
-	return text
+	return strings.Join(all, ", or ")
 }
 
 // width of prose.

@@ -250,7 +250,7 @@ func newNode(ctx context.Context, c Config, db *postgres.DB, log *slog.Logger, m
 	}
 	n.engine = engine.New(options)
 	n.pull = pull.New(pull.Options{
-		Store: store, Sessions: store, Handlers: db.Admin(), Bound: n.bound, TTL: c.WorkerTTL, Log: log, Observe: m,
+		Store: store, Sessions: store, Handlers: db.API(), Bound: n.bound, TTL: c.WorkerTTL, Log: log, Observe: m,
 	})
 	n.refusals.Write = db.API().AuditRefusals
 	n.wakes = cmp.Or(c.wakes, newWakes())

@@ -39,12 +39,14 @@ type Completion struct {
 	Key     Key
 	Attempt int16
 	Session uuid.UUID // that the attempt must be leased to
-	Queue   int32     // of the run, for statistics; 0: not known
-	Outcome Outcome
-	Limits  []Limit       // whose permits its end frees, as far as the caller knows
-	OwnKey  string        // see Attempt; stored with the run
-	Trace   string        // see Attempt
-	Late    time.Duration // how long after its run time it started, if that is known
+	// Namespace is that of the worker that reports it. The outcomes of nodes have none.
+	Namespace uuid.UUID
+	Queue     int32 // of the run; 0: not known. A worker reports on runs of its queue only.
+	Outcome   Outcome
+	Limits    []Limit       // whose permits its end frees, as far as the caller knows
+	OwnKey    string        // see Attempt; stored with the run
+	Trace     string        // see Attempt
+	Late      time.Duration // how long after its run time it started, if that is known
 }
 
 // Completion is the attempt with an outcome.

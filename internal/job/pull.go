@@ -84,12 +84,13 @@ type ScanParams struct {
 
 // PullClaimParams are the parameters of a claim of runs of one queue.
 type PullClaimParams struct {
-	Queue int32
-	Feeds []Feed
-	Polls []Poll
-	Limit int            // the maximum number of candidates of each feed
-	Ahead time.Duration  // reports the next run if it is due so soon
-	Skip  func(Key) bool // runs to leave out; nil means none
+	Namespace uuid.UUID // of the queue
+	Queue     int32
+	Feeds     []Feed
+	Polls     []Poll
+	Limit     int            // the maximum number of candidates of each feed
+	Ahead     time.Duration  // reports the next run if it is due so soon
+	Skip      func(Key) bool // runs to leave out; nil means none
 }
 
 // PullClaimResult is the result of a claim.

@@ -54,7 +54,7 @@ func (e *Engine) Admit(
 		return out, nil
 	}
 	if err == nil && out.Attempt != nil {
-		err = e.prepare(ctx, []*job.Attempt{out.Attempt})
+		err = e.prepare(ctx, asEngine, []*job.Attempt{out.Attempt})
 	}
 	if err != nil {
 		return job.Admitted{}, err

@@ -328,13 +328,13 @@ func TestWorkersDoNotStartMissedRuns(t *testing.T) {
 		b.exec(`UPDATE run SET due_at = due_at - interval '20 min', admit = $1`, admit)
 		claim := func() int {
 			got, err := b.store.PullClaim(t.Context(), job.PullClaimParams{
-				Queue: w.Queue, Feeds: pullFeeds(w.Queue), Limit: 100,
+				Namespace: w.Namespace, Queue: w.Queue, Feeds: pullFeeds(w.Queue), Limit: 100,
 				Polls: []job.Poll{{Session: w.ID, Handlers: []string{"x"}, Max: 50}},
 			})
 			require.NoError(t, err)
 			n := len(got.Claimed)
 			for _, d := range got.Undecided {
-				claimed, _, err := b.store.PullAdmit(t.Context(), w.Queue, w.ID, d.Due)
+				claimed, _, err := b.store.PullAdmit(t.Context(), w.Namespace, w.Queue, w.ID, d.Due)
 				require.NoError(t, err)
 				if claimed != nil {
 					n++

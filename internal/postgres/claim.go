@@ -44,7 +44,7 @@ func (e *Engine) Claim(
 	if err := e.db.SendBatch(ctx, &batch).Close(); err != nil {
 		return nil, fmt.Errorf("claim %d runs: %w", len(keys), err)
 	}
-	if err := e.prepare(ctx, pointersTo(out)); err != nil {
+	if err := e.prepare(ctx, asEngine, pointersTo(out)); err != nil {
 		return nil, fmt.Errorf("claim %d runs: %w", len(keys), err)
 	}
 	return out, nil
@@ -64,7 +64,7 @@ func (e *Engine) ResolveClaim(ctx context.Context, session uuid.UUID, keys []job
 	if err := e.db.SendBatch(ctx, &batch).Close(); err != nil {
 		return nil, fmt.Errorf("resolve %d claims: %w", len(keys), err)
 	}
-	if err := e.prepare(ctx, pointersTo(out)); err != nil {
+	if err := e.prepare(ctx, asEngine, pointersTo(out)); err != nil {
 		return nil, fmt.Errorf("resolve %d claims: %w", len(keys), err)
 	}
 	return out, nil

@@ -9,7 +9,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
 var claimContent = statement("claim_content")
@@ -24,24 +23,24 @@ const maxContents = 32
 
 // readContents reads what claims left out. It runs after the transaction of the claim, without locks. If it fails, the
 // outcome of the claim is unknown to the caller, who resolves it.
-func (e *Engine) readContents(ctx context.Context, attempts []*job.Attempt) error {
+func (e *Engine) readContents(ctx context.Context, enter enterFunc, attempts []*job.Attempt) error {
 	attempts = slices.DeleteFunc(attempts, func(a *job.Attempt) bool { return a.Payload != leftOut })
 	for part := range slices.Chunk(attempts, maxContents) {
-		if err := e.readPart(ctx, part); err != nil {
+		if err := e.readPart(ctx, enter, part); err != nil {
 			return fmt.Errorf("read %d payloads: %w", len(part), err)
 		}
 	}
 	return nil
 }
 
-func (e *Engine) readPart(ctx context.Context, attempts []*job.Attempt) error {
+func (e *Engine) readPart(ctx context.Context, enter enterFunc, attempts []*job.Attempt) error {
 	keys, versions := make([]job.Key, len(attempts)), make([]int32, len(attempts))
 	for i, a := range attempts {
 		keys[i], versions[i] = a.Key, a.Version
 	}
 	k := splitKeys(keys)
 	var batch pgx.Batch
-	batch.Queue(pool.Apply(pool.KeyLookups))
+	enter(&batch)
 	batch.Queue(claimContent, k.partition, k.job, k.dueAt, k.seq, versions).Query(func(rows pgx.Rows) error {
 		var n int
 		var config, payload, definition string

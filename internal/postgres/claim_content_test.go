@@ -125,7 +125,7 @@ func TestClaimsHoldNoLocksWhilePayloadsAreSent(t *testing.T) {
 		"PullClaim": func(b *bulk, s *pgtest.Store) {
 			w := b.pulling()
 			_, _ = s.PullClaim(b.t.Context(), job.PullClaimParams{
-				Queue: w.Queue, Feeds: pullFeeds(w.Queue), Limit: runs,
+				Namespace: w.Namespace, Queue: w.Queue, Feeds: pullFeeds(w.Queue), Limit: runs,
 				Polls: []job.Poll{{Session: w.ID, Handlers: []string{"x"}, Max: runs}},
 			})
 		},

@@ -43,7 +43,7 @@ func (e *Engine) ClaimLimited(
 		return err
 	})
 	if err == nil {
-		err = e.prepare(ctx, pointersTo(attempts))
+		err = e.prepare(ctx, asEngine, pointersTo(attempts))
 	}
 	if err != nil {
 		return nil, nil, err

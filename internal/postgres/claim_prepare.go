@@ -10,23 +10,22 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
 // prepare reads what a claim left out and stores the idempotency keys. Other claims of the queue do not wait for it. If it
 // fails, the outcome of the claim is unknown to the caller, who resolves it.
-func (e *Engine) prepare(ctx context.Context, claimed []*job.Attempt) error {
-	if err := e.readContents(ctx, slices.Clone(claimed)); err != nil {
+func (e *Engine) prepare(ctx context.Context, enter enterFunc, claimed []*job.Attempt) error {
+	if err := e.readContents(ctx, enter, slices.Clone(claimed)); err != nil {
 		return err
 	}
-	return e.keepKeys(ctx, claimed)
+	return e.keepKeys(ctx, enter, claimed)
 }
 
 // keepKeys stores the idempotency keys that first attempts compute, before they are delivered: the process may die
 // meanwhile, and the job may change. A key that cannot be computed is found when the run is handed out.
-func (e *Engine) keepKeys(ctx context.Context, claimed []*job.Attempt) error {
+func (e *Engine) keepKeys(ctx context.Context, enter enterFunc, claimed []*job.Attempt) error {
 	var batch pgx.Batch
-	batch.Queue(pool.Apply(pool.KeyLookups))
+	enter(&batch)
 	stored := 0
 	for _, c := range claimed {
 		if c.KeyExpression == "" || c.OwnKey != "" || c.MakeKey() != nil {

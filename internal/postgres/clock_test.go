@@ -178,7 +178,7 @@ func TestWorkersWaitWhileTheClockIsInDoubt(t *testing.T) {
 		session, b.namespace, queue)
 	claim := func() job.PullClaimResult {
 		got, err := b.store.PullClaim(t.Context(), job.PullClaimParams{
-			Queue: queue, Limit: 10, Feeds: pullFeeds(queue),
+			Namespace: b.namespace, Queue: queue, Limit: 10, Feeds: pullFeeds(queue),
 			Polls: []job.Poll{{Session: session, Handlers: []string{"x"}, Max: 1}},
 		})
 		require.NoError(t, err)

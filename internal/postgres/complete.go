@@ -70,7 +70,7 @@ func (e *Engine) CompleteSucceeded(ctx context.Context, done []job.Completion) (
 	}
 	// The rest is fenced, or another transaction changed its row meanwhile. decide locks in one statement and writes in
 	// the next; what ended above is fenced there.
-	d, err := e.decide(ctx, done)
+	d, err := e.decide(ctx, asEngine, done)
 	if err != nil {
 		return 0, err // the caller retries, and then they are reported
 	}

@@ -31,16 +31,16 @@ var (
 func (e *Engine) CompleteDecided(
 	ctx context.Context, done []job.Completion,
 ) (retries []job.Run, fenced int, err error) {
-	d, err := e.decide(ctx, done)
+	d, err := e.decide(ctx, asEngine, done)
 	return d.retries, d.fenced, err
 }
 
 // decide is CompleteDecided in several transactions. If one fails, it returns the result of those before it.
-func (e *Engine) decide(ctx context.Context, done []job.Completion) (all decided, err error) {
+func (e *Engine) decide(ctx context.Context, enter enterFunc, done []job.Completion) (all decided, err error) {
 	for len(done) > 0 {
 		part := done[:min(len(done), maxDecided)]
 		done = done[len(part):]
-		d, err := e.completeDecided(ctx, part)
+		d, err := e.completeDecided(ctx, enter, part)
 		if err != nil {
 			return all, err
 		}
@@ -64,11 +64,11 @@ type foundAttempt struct {
 	took time.Duration
 }
 
-func (e *Engine) completeDecided(ctx context.Context, done []job.Completion) (d *decided, err error) {
+func (e *Engine) completeDecided(ctx context.Context, enter enterFunc, done []job.Completion) (d *decided, err error) {
 	err = e.db.Tx(ctx, fmt.Sprintf("complete %d runs", len(done)), func(tx pgx.Tx) error {
 		d = &decided{fenced: len(done)}
 		// It fails while the clock is in doubt: a retry would be due at a wrong time.
-		if _, err := tx.Exec(ctx, `SELECT belfry_clock(), `+string(pool.KeyLookups)); err != nil {
+		if err := enter.begin(ctx, tx, `SELECT belfry_clock()`); err != nil {
 			return err
 		}
 		sortCompletions(done)

@@ -170,7 +170,7 @@ func TestAWorkersSuccessThatWasOvertakenIsTaken(t *testing.T) {
 	b := setupLimits(t)
 	done := succeeded(b.claimAll(3))
 	for i := range done {
-		done[i].Session = b.session
+		done[i].Session, done[i].Namespace = b.session, b.namespace
 	}
 	stale := done[0]
 	stale.Session = uuid.New()

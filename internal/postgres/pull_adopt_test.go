@@ -74,7 +74,10 @@ func TestAdoptTellsNothingOfOthers(t *testing.T) {
 	theirs, _ := open(b.namespace, "narrow", uuid.Nil)
 	b.exec(`UPDATE run SET handler = 'h', session_id = $1 WHERE state = 1`, theirs.ID)
 	done, err := b.store.CompletePulled(t.Context(), []job.Completion{
-		{Key: run.Key, Attempt: run.Number, Session: theirs.ID, Outcome: job.Outcome{Kind: job.Succeeded}},
+		{
+			Key: run.Key, Attempt: run.Number, Session: theirs.ID, Namespace: b.namespace,
+			Outcome: job.Outcome{Kind: job.Succeeded},
+		},
 	})
 	require.NoError(t, err)
 	require.Len(t, done, 1)

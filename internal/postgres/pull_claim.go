@@ -63,7 +63,7 @@ func (e *Engine) PullClaim(ctx context.Context, o job.PullClaimParams) (out job.
 		return nil
 	})
 	if err == nil {
-		err = e.prepare(ctx, attemptsOf(out.Claimed))
+		err = e.prepare(ctx, asWorker(o.Namespace, o.Queue), attemptsOf(out.Claimed))
 	}
 	return out, err
 }
@@ -101,7 +101,8 @@ func readDue(
 	}
 	l := splitFeeds(o.Feeds)
 	var batch pgx.Batch // one round trip; each statement sees what is committed when it begins
-	batch.Queue(`SELECT pg_advisory_xact_lock($1), `+string(pool.KeyLookups), lockOfQueue(o.Queue))
+	asWorker(o.Namespace, o.Queue)(&batch)
+	batch.Queue(`SELECT pg_advisory_xact_lock($1)`, lockOfQueue(o.Queue))
 	batch.Queue(beginClaim, locks)
 	batch.Queue(queueState, o.Queue).QueryRow(func(row pgx.Row) error {
 		return row.Scan(&out.Now, &out.Paused, &out.Limited)
@@ -279,12 +280,13 @@ func undecided(
 
 // PullAdmit is Admit for one run that PullClaim left, for a worker's session.
 func (e *Engine) PullAdmit(
-	ctx context.Context, queue int32, session uuid.UUID, due job.Due,
+	ctx context.Context, namespace uuid.UUID, queue int32, session uuid.UUID, due job.Due,
 ) (claimed *job.Claimed, done bool, err error) {
 	err = e.db.Tx(ctx, "admit for a worker", func(tx pgx.Tx) error {
 		var paused bool
 		var batch pgx.Batch
-		batch.Queue(`SELECT pg_advisory_xact_lock($1), `+string(pool.KeyLookups), lockOfQueue(queue))
+		asWorker(namespace, queue)(&batch)
+		batch.Queue(`SELECT pg_advisory_xact_lock($1)`, lockOfQueue(queue))
 		batch.Queue(`SELECT pg_advisory_xact_lock_shared($1)`, lockOf(session))
 		isPaused := `SELECT coalesce((SELECT paused FROM queue WHERE id = $1), true)`
 		batch.Queue(isPaused, queue).QueryRow(func(row pgx.Row) error { return row.Scan(&paused) })
@@ -317,7 +319,7 @@ func (e *Engine) PullAdmit(
 	}
 	if err == nil && claimed != nil {
 		one := []job.Claimed{*claimed}
-		claimed, err = &one[0], e.prepare(ctx, attemptsOf(one))
+		claimed, err = &one[0], e.prepare(ctx, asWorker(namespace, queue), attemptsOf(one))
 	}
 	if err != nil {
 		return nil, false, err

@@ -32,7 +32,7 @@ func reportOf(c job.Completion) report { return report{c.Key.RunKey(), c.Attempt
 // accepted is how long the attempts of reports took. nil: the report is not accepted so far.
 type accepted map[report]*time.Duration
 
-// CompletePulled writes the outcomes that workers report. Each names its session. For each it returns whether it was
+// CompletePulled writes the outcomes that workers report. Each names its session and its namespace. For each it returns whether it was
 // accepted, in their order. A report that occurs twice in one call counts once.
 func (e *Engine) CompletePulled(ctx context.Context, done []job.Completion) (out []job.Reported, err error) {
 	taken := make(accepted, len(done))
@@ -85,29 +85,29 @@ func (e *Engine) completePulled(ctx context.Context, done []job.Completion, take
 	sortCompletions(done)
 	k, attempt := splitCompletions(done)
 	var ends []job.End
+	collect := func(rows pgx.Rows) error {
+		var r report
+		var session pgtype.UUID
+		var seconds float64
+		end := job.End{Ended: job.EndedSucceeded}
+		key := &end.Key
+		_, err := pgx.ForEachRow(
+			rows,
+			[]any{raw(&key.Job), &key.DueAt, &key.Seq, &r.attempt, &session, &seconds, &end.Trace, &end.Late},
+			func() error {
+				r.run, r.session = key.RunKey(), session.Bytes
+				took := time.Duration(seconds * float64(time.Second))
+				taken[r] = &took
+				key.Partition, end.Attempt = job.PartitionOf(key.Job), r.attempt
+				ends = append(ends, end)
+				return nil
+			},
+		)
+		return err
+	}
 	var batch pgx.Batch // one round trip, one transaction
-	batch.Queue(pool.Apply(pool.KeyLookups))
-	batch.Queue(completePulled, k.partition, k.job, k.dueAt, k.seq, attempt, sessionsOf(done)).
-		Query(func(rows pgx.Rows) error {
-			var r report
-			var session pgtype.UUID
-			var seconds float64
-			end := job.End{Ended: job.EndedSucceeded}
-			key := &end.Key
-			_, err := pgx.ForEachRow(
-				rows,
-				[]any{raw(&key.Job), &key.DueAt, &key.Seq, &r.attempt, &session, &seconds, &end.Trace, &end.Late},
-				func() error {
-					r.run, r.session = key.RunKey(), session.Bytes
-					took := time.Duration(seconds * float64(time.Second))
-					taken[r] = &took
-					key.Partition, end.Attempt = job.PartitionOf(key.Job), r.attempt
-					ends = append(ends, end)
-					return nil
-				},
-			)
-			return err
-		})
+	pool.InQueues(queuesOf(done), pool.KeyLookups, pool.OnePlan).Queue(&batch)
+	batch.Queue(completePulled, k.partition, k.job, k.dueAt, k.seq, attempt, sessionsOf(done)).Query(collect)
 	if err := e.db.SendBatch(ctx, &batch).Close(); err != nil {
 		return fmt.Errorf("complete %d runs of workers: %w", len(done), err)
 	}
@@ -116,11 +116,16 @@ func (e *Engine) completePulled(ctx context.Context, done []job.Completion, take
 }
 
 func (e *Engine) decidePulled(ctx context.Context, done []job.Completion, taken accepted) error {
-	d, err := e.decide(ctx, done)
-	for i := range d.found {
-		taken[reportOf(d.found[i].Completion)] = &d.found[i].took
+	for _, part := range splitNamespaces(done) {
+		d, err := e.decide(ctx, asReporter(part[0].Namespace), part)
+		for i := range d.found {
+			taken[reportOf(d.found[i].Completion)] = &d.found[i].took
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return err
+	return nil
 }
 
 // endWorkers ends the sessions of workers that have expired, under their locks, so that nothing more is leased to them.

@@ -18,13 +18,18 @@ func (b *bulk) pulling() (session job.WorkerSession) {
 	b.exec(`UPDATE job SET handler = 'x', target_kind = 'worker', target_config = '{"handler":"x"}', admit = 0`)
 	b.exec(`UPDATE run SET handler = 'x', needs_sweep = false, admit = 0, run_at = now() - interval '1 min'
 		WHERE state = 0`)
-	session = job.WorkerSession{ID: uuid.New(), Namespace: uuid.New()}
-	require.NoError(b.t, b.pool.QueryRow(b.t.Context(), `SELECT queue_id FROM job LIMIT 1`).Scan(&session.Queue))
+	session = job.WorkerSession{ID: uuid.New()}
+	require.NoError(
+		b.t,
+		b.pool.QueryRow(b.t.Context(), `SELECT namespace_id, queue_id FROM job LIMIT 1`).
+			Scan(&session.Namespace, &session.Queue),
+	)
 	b.exec(
 		`INSERT INTO queue (id, namespace_id, name) OVERRIDING SYSTEM VALUE VALUES ($1, $2, 'work')
 			ON CONFLICT DO NOTHING`,
 		session.Queue, session.Namespace,
 	)
+	b.exec(`SELECT setval('queue_id_seq', $1 + 1)`, session.Queue)
 	b.exec(`INSERT INTO session (id, name, started_at, expires_at, may_own, namespace_id, queue_id)
 		VALUES ($1, 'w', now(), now() + interval '1 hour', false, $2, $3)`,
 		session.ID, session.Namespace, session.Queue)
@@ -64,9 +69,7 @@ func (b *bulk) pullSteps() []*hot {
 		{name: "PullClaim", step: func() {
 			var err error
 			got, err = b.store.PullClaim(ctx, job.PullClaimParams{
-				Queue: w.Queue,
-				Feeds: pullFeeds(w.Queue),
-				Limit: 100,
+				Namespace: w.Namespace, Queue: w.Queue, Feeds: pullFeeds(w.Queue), Limit: 100,
 				Polls: []job.Poll{{Session: w.ID, Handlers: []string{"x"}, Max: 50}},
 			})
 			require.NoError(t, err)
@@ -83,14 +86,16 @@ func (b *bulk) pullSteps() []*hot {
 			)
 			require.NoError(t, err)
 			require.Empty(t, gone)
-		}, ways: []string{"failover", "job by partition id", "run by address", "run by partition job_id due_at seq", "session"}},
+		}, ways: []string{
+			"failover", "job by partition id", "queue", "run by address", "run by partition job_id due_at seq", "session",
+		}},
 		{name: "CompletePulled", step: func() {
 			var done []job.Completion
 			for _, c := range got.Claimed[:20] {
 				done = append(done, job.Completion{
 					Key:     c.Key,
 					Attempt: c.Number,
-					Session: w.ID,
+					Session: w.ID, Namespace: w.Namespace, Queue: w.Queue,
 					Outcome: job.Outcome{Kind: job.Succeeded},
 				})
 			}
@@ -98,11 +103,11 @@ func (b *bulk) pullSteps() []*hot {
 			require.NoError(t, err)
 			require.Empty(t, reported[0].Rejected)
 		}, ways: []string{
-			"permit by address", "permit by limit_kind limit_id number", "run by address",
+			"permit by address", "permit by limit_kind limit_id number", "queue", "run by address",
 			"run by partition job_id due_at seq",
 		}},
 		{name: "PullAdmit", before: func() { due = b.aPending() }, step: func() {
-			claimed, done, err := b.store.PullAdmit(ctx, w.Queue, w.ID, due)
+			claimed, done, err := b.store.PullAdmit(ctx, w.Namespace, w.Queue, w.ID, due)
 			require.NoError(t, err)
 			require.True(t, done)
 			require.NotNil(t, claimed)

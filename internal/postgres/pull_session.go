@@ -113,7 +113,7 @@ func (e *Engine) adoptRuns(
 	has, known := map[job.RunKey]int16{}, false
 	err = e.db.Tx(ctx, "adopt runs", func(tx pgx.Tx) error {
 		clear(has)
-		old, locks, err := lockFamily(ctx, tx, w.Queue, o.Adopt)
+		old, locks, err := lockFamily(ctx, tx, w, o.Adopt)
 		if err != nil {
 			return err
 		}
@@ -135,7 +135,7 @@ func (e *Engine) adoptRuns(
 		return nil, err
 	}
 	if known {
-		return e.goneLeases(ctx, o.Adopt, missing(o.Runs, has))
+		return e.goneLeases(ctx, w.Namespace, o.Adopt, missing(o.Runs, has))
 	}
 	// The session does not exist or belongs to another queue. This worker must not learn which.
 	for _, l := range o.Runs {
@@ -147,14 +147,15 @@ func (e *Engine) adoptRuns(
 // lockFamily keeps others from opening a session of a family and returns the family's sessions in the queue. Nothing is
 // leased to a session that does not exist.
 func lockFamily(
-	ctx context.Context, tx pgx.Tx, queue int32, adopt uuid.UUID,
+	ctx context.Context, tx pgx.Tx, w *job.WorkerSession, adopt uuid.UUID,
 ) (ids []uuid.UUID, locks map[int64]bool, err error) {
 	first, last := family(adopt)
 	high, low := lockFamilyOf(adopt)
 	locks = map[int64]bool{} // only of sessions that exist, because a client may choose an id and so its lock
 	var batch pgx.Batch      // one round trip; each statement sees what is committed when it begins
-	batch.Queue(`SELECT pg_advisory_xact_lock($1::integer, $2::integer), `+string(pool.KeyLookups), high, low)
-	batch.Queue(`SELECT id FROM session WHERE id BETWEEN $1 AND $2 AND queue_id = $3`, first, last, queue).
+	asWorker(w.Namespace, w.Queue)(&batch)
+	batch.Queue(`SELECT pg_advisory_xact_lock($1::integer, $2::integer)`, high, low)
+	batch.Queue(`SELECT id FROM session WHERE id BETWEEN $1 AND $2 AND queue_id = $3`, first, last, w.Queue).
 		Query(func(rows pgx.Rows) error {
 			var id uuid.UUID
 			_, err := pgx.ForEachRow(rows, []any{raw(&id)}, func() error {
@@ -212,6 +213,7 @@ const (
 // notices.
 func (e *Engine) EndSession(ctx context.Context, w job.WorkerSession) error {
 	var batch pgx.Batch // one round trip, one transaction
+	asWorker(w.Namespace, w.Queue)(&batch)
 	batch.Queue(`SELECT pg_advisory_xact_lock($1)`, lockOf(w.ID))
 	batch.Queue(endSession, w.ID, w.Queue)
 	if err := e.db.SendBatch(ctx, &batch).Close(); err != nil {
@@ -290,7 +292,7 @@ func (e *Engine) Heartbeat(
 		k, attempt := splitLeases(leases)
 		has := make([]bool, len(leases))
 		var batch pgx.Batch
-		batch.Queue(pool.Apply(pool.LazyCommit, pool.KeyLookups))
+		pool.InQueue(w.Namespace, w.Queue, pool.LazyCommit, pool.KeyLookups, pool.OnePlan).Queue(&batch)
 		batch.Queue(renewWorker, w.ID, w.Queue, ttl).QueryRow(func(row pgx.Row) error { return row.Scan(&expires) })
 		batch.Queue(leasedRuns, k.partition, k.job, k.dueAt, k.seq, attempt, w.ID, timeoutGrace).
 			Query(func(rows pgx.Rows) error {
@@ -327,10 +329,10 @@ func (e *Engine) Heartbeat(
 	case err != nil:
 		return expires, nil, err
 	}
-	if gone, err = e.goneLeases(ctx, w.ID, left); err != nil || len(late) == 0 {
+	if gone, err = e.goneLeases(ctx, w.Namespace, w.ID, left); err != nil || len(late) == 0 {
 		return expires, gone, err
 	}
-	if _, _, err := e.CompleteDecided(ctx, late); err != nil {
+	if _, err := e.decide(ctx, asReporter(w.Namespace), late); err != nil {
 		return expires, nil, err
 	}
 	for _, c := range late {
@@ -340,9 +342,11 @@ func (e *Engine) Heartbeat(
 }
 
 func timedOut(w job.WorkerSession, l job.Lease) job.Completion {
-	c := job.Completion{Key: l.Key, Attempt: l.Attempt, Session: w.ID, Outcome: job.Outcome{
-		Kind: job.Failed, Retryable: true, Unknown: true, Message: "the worker took longer than the timeout",
-	}}
+	c := job.Completion{
+		Key: l.Key, Attempt: l.Attempt, Session: w.ID, Namespace: w.Namespace, Outcome: job.Outcome{
+			Kind: job.Failed, Retryable: true, Unknown: true, Message: "the worker took longer than the timeout",
+		},
+	}
 	c.KeepKey()
 	return c
 }
@@ -369,10 +373,12 @@ LEFT JOIN LATERAL (
     LIMIT 1) r ON true`
 
 // goneLeases returns why a session no longer has the attempts.
-func (e *Engine) goneLeases(ctx context.Context, session uuid.UUID, leases []job.Lease) (gone []job.Gone, err error) {
+func (e *Engine) goneLeases(
+	ctx context.Context, namespace, session uuid.UUID, leases []job.Lease,
+) (gone []job.Gone, err error) {
 	attempts := make([]job.Completion, len(leases))
 	for i, l := range leases {
-		attempts[i] = job.Completion{Key: l.Key, Attempt: l.Attempt, Session: session}
+		attempts[i] = job.Completion{Key: l.Key, Attempt: l.Attempt, Session: session, Namespace: namespace}
 	}
 	why, err := e.goneReasons(ctx, attempts)
 	for i := range why {
@@ -381,27 +387,33 @@ func (e *Engine) goneLeases(ctx context.Context, session uuid.UUID, leases []job
 	return gone, err
 }
 
-// goneReasons returns why the sessions no longer have the attempts.
+// goneReasons returns why the sessions no longer have the attempts, in their order.
 func (e *Engine) goneReasons(ctx context.Context, attempts []job.Completion) ([]job.GoneReason, error) {
 	if len(attempts) == 0 {
 		return nil, nil
 	}
-	why := make([]job.GoneReason, len(attempts))
-	k, attempt := splitCompletions(attempts)
+	why := make(map[report]job.GoneReason, len(attempts))
 	var batch pgx.Batch // one round trip, one transaction
-	batch.Queue(pool.Apply(pool.KeyLookups))
-	batch.Queue(selectFates, k.partition, k.job, k.dueAt, k.seq, attempt, sessionsOf(attempts)).
-		Query(func(rows pgx.Rows) error {
-			var n int
-			var f job.Fate
-			_, err := pgx.ForEachRow(rows, []any{&n, &f.Ended, &f.Mine, &f.Outcome}, func() error {
-				why[n] = f.Why()
-				return nil
+	for _, part := range splitNamespaces(attempts) {
+		k, attempt := splitCompletions(part)
+		asReporter(part[0].Namespace)(&batch)
+		batch.Queue(selectFates, k.partition, k.job, k.dueAt, k.seq, attempt, sessionsOf(part)).
+			Query(func(rows pgx.Rows) error {
+				var n int
+				var f job.Fate
+				_, err := pgx.ForEachRow(rows, []any{&n, &f.Ended, &f.Mine, &f.Outcome}, func() error {
+					why[reportOf(part[n])] = f.Why()
+					return nil
+				})
+				return err
 			})
-			return err
-		})
+	}
 	if err := e.db.SendBatch(ctx, &batch).Close(); err != nil {
 		return nil, fmt.Errorf("read the outcomes of %d attempts: %w", len(attempts), err)
 	}
-	return why, nil
+	out := make([]job.GoneReason, len(attempts))
+	for i, a := range attempts {
+		out[i] = why[reportOf(a)]
+	}
+	return out, nil
 }

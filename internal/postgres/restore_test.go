@@ -381,12 +381,12 @@ func TestHeldRunsDoNotStart(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, held, first[0].IsZero())
 		pulled, err := b.store.PullClaim(t.Context(), job.PullClaimParams{
-			Queue: w.Queue, Feeds: pullFeeds(w.Queue), Limit: 100,
+			Namespace: w.Namespace, Queue: w.Queue, Feeds: pullFeeds(w.Queue), Limit: 100,
 			Polls: []job.Poll{{Session: w.ID, Handlers: []string{"x"}, Max: 50}},
 		})
 		require.NoError(t, err)
 		require.Len(t, pulled.Claimed, want)
-		claimed, _, err := b.store.PullAdmit(t.Context(), w.Queue, w.ID, undecided)
+		claimed, _, err := b.store.PullAdmit(t.Context(), w.Namespace, w.Queue, w.ID, undecided)
 		require.NoError(t, err)
 		require.Equal(t, held, claimed == nil, "also if it was found before the restore was noticed")
 	}

@@ -180,8 +180,8 @@ func (b *jobs) columnOf(table string) (name string) {
 	return name
 }
 
-// TestSessionsOfOthers: a namespace sees the nodes, which work for all, and its own workers. It can change none of
-// them, and cannot create a worker for another namespace.
+// TestSessionsOfOthers: a namespace sees the nodes, which work for all, and its own workers. It can end its own workers
+// only, and cannot create a worker for another namespace.
 func TestSessionsOfOthers(t *testing.T) {
 	t.Parallel()
 	b := setupJobs(t)
@@ -207,9 +207,16 @@ func TestSessionsOfOthers(t *testing.T) {
 	inTx(t, pool, b.namespace.String(), func(tx pgx.Tx) { require.Equal(t, []string{"mine", "node"}, names(tx)) })
 	inTx(t, pool, two.String(), func(tx pgx.Tx) { require.Equal(t, []string{"node", "theirs"}, names(tx)) })
 	inTx(t, pool, "none", func(tx pgx.Tx) { require.Equal(t, []string{"node"}, names(tx)) })
+	inTx(t, pool, b.namespace.String(), func(tx pgx.Tx) {
+		rows, err := tx.Query(ctx, `UPDATE session SET expires_at = '-infinity' RETURNING name`)
+		require.NoError(t, err)
+		ended, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		require.NoError(t, err)
+		require.Equal(t, []string{"mine"}, ended)
+	})
 	for sql, want := range map[string]string{
-		`UPDATE session SET expires_at = '-infinity'`: "permission denied",
-		`DELETE FROM session`:                         "permission denied",
+		`UPDATE session SET name = 'x'`: "permission denied",
+		`DELETE FROM session`:           "permission denied",
 		`INSERT INTO session (id, name, started_at, expires_at, may_own, namespace_id, queue_id)
 			SELECT gen_random_uuid(), 'x', now(), now(), false, '` + two.String() + `', 1`: "row-level security",
 		`INSERT INTO session (id, name, started_at, expires_at, may_own)

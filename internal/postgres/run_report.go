@@ -18,13 +18,13 @@ func (e *Engine) ReportRun(ctx context.Context, r access.Report, o job.Outcome) 
 	if err := e.checkReport(ctx, r); err != nil {
 		return fmt.Errorf("report on a run: %w", err)
 	}
-	_, fenced, err := e.CompleteDecided(ctx, []job.Completion{
+	d, err := e.decide(ctx, asReporter(r.Namespace), []job.Completion{
 		{Key: r.Key, Session: r.Session, Attempt: r.Attempt, Outcome: o},
 	})
 	if err != nil {
 		return err
 	}
-	if fenced > 0 {
+	if d.fenced > 0 {
 		return fmt.Errorf("report on a run: %w", job.ErrStale)
 	}
 	return nil
@@ -52,7 +52,7 @@ FOR UPDATE OF r`
 // heartbeat, or the report, has to arrive.
 func (e *Engine) HeartbeatRun(ctx context.Context, r access.Report) (by time.Time, err error) {
 	err = e.db.Tx(ctx, "heartbeat of a run", func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, pool.Apply(pool.KeyLookups)); err != nil {
+		if err := pool.Enter(ctx, tx, pool.In(r.Namespace, pool.KeyLookups)); err != nil {
 			return err
 		}
 		var state job.RunState

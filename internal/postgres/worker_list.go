@@ -106,9 +106,9 @@ WHERE id = $1 AND queue_id = $2 AND NOT coalesce(handlers @> $3::text[], false)`
 const maxHandlers = 500
 
 // NoteHandlers stores that a worker claims runs of some handlers.
-func (a *Admin) NoteHandlers(ctx context.Context, w job.WorkerSession, handlers []string) error {
-	if _, err := a.db.Exec(ctx, noteHandlers, w.ID, w.Queue, handlers, maxHandlers); err != nil {
-		return fmt.Errorf("store the handlers of a worker: %w", err)
-	}
-	return nil
+func (a *API) NoteHandlers(ctx context.Context, w job.WorkerSession, handlers []string) error {
+	return a.db.Tx(ctx, pool.In(w.Namespace), "store the handlers of a worker", func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, noteHandlers, w.ID, w.Queue, handlers, maxHandlers)
+		return err
+	})
 }

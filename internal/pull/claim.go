@@ -54,7 +54,7 @@ func (q *queue) claim(ctx context.Context) (more bool, err error) {
 		}
 		q.admit(limited, r, append(r.retry, out.Undecided...))
 	}
-	p.rejectKeyless(ctx, q.id, r.claimed)
+	p.rejectKeyless(ctx, q, r.claimed)
 	more = q.finish(r, out)
 	q.reply(r, nil)
 	return more, nil
@@ -66,7 +66,9 @@ func (q *queue) begin() *round {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	skip := q.skipped()
-	r := &round{params: job.PullClaimParams{Queue: q.id, Limit: maxCandidates, Ahead: scanPause, Skip: skip.filter()}}
+	r := &round{params: job.PullClaimParams{
+		Namespace: q.namespace, Queue: q.id, Limit: maxCandidates, Ahead: scanPause, Skip: skip.filter(),
+	}}
 	handlers, sessions := map[string]bool{}, map[uuid.UUID]bool{}
 	q.rounds++
 	for _, p := range q.polls {
@@ -124,13 +126,13 @@ func (q *queue) admit(ctx context.Context, r *round, runs []job.Assignment) {
 			q.block(d.Due, 0)
 			continue
 		}
-		claimed, done, err := q.puller.Store.PullAdmit(ctx, q.id, poll.Session, d.Due)
+		claimed, done, err := q.puller.Store.PullAdmit(ctx, q.namespace, q.id, poll.Session, d.Due)
 		switch {
 		case err != nil:
 			// The run may have been leased all the same, and its worker would not know.
 			q.puller.Log.Warn("admission of a run for a worker failed", "run", job.FormatRunID(d.Key), "error", err)
 			q.block(d.Due, blockedPause)
-			lost := unresolved(d.Key, poll.Session, q.id)
+			lost := unresolved(d.Key, poll.Session, q)
 			q.puller.returnLater(ctx, []undelivered{lost}, nil)
 		case claimed != nil:
 			r.claimed[d.Poll] = append(r.claimed[d.Poll], *claimed)

@@ -55,7 +55,7 @@ func (p *Puller) Complete(ctx context.Context, at job.SessionPath, done []job.Co
 		return nil, err
 	}
 	for i := range done {
-		done[i].Session, done[i].Queue = w.ID, w.Queue
+		done[i].Session, done[i].Queue, done[i].Namespace = w.ID, w.Queue, w.Namespace
 		done[i].KeepKey()
 	}
 	r := &report{namespace: w.Namespace, completions: done, written: make(chan struct{})}
@@ -101,16 +101,16 @@ func (p *Puller) reported(queue int32, r *report) {
 
 // rejectKeyless removes runs whose idempotency key cannot be computed. They fail permanently: with another key
 // a run could take effect twice.
-func (p *Puller) rejectKeyless(ctx context.Context, queue int32, claimed [][]job.Claimed) {
+func (p *Puller) rejectKeyless(ctx context.Context, q *queue, claimed [][]job.Claimed) {
 	var failed []undelivered
 	for i := range claimed {
 		claimed[i] = slices.DeleteFunc(claimed[i], func(c job.Claimed) bool {
 			err := c.MakeKey()
 			if err != nil {
 				failed = append(failed, undelivered{job.Completion{
-					Key: c.Key, Attempt: c.Number, Session: c.Session,
+					Key: c.Key, Attempt: c.Number, Session: c.Session, Namespace: q.namespace, Queue: q.id,
 					Outcome: job.Outcome{Kind: job.Failed, Message: err.Error()},
-				}, queue})
+				}, q.id})
 			}
 			return err != nil
 		})

@@ -47,12 +47,12 @@ func (s *lossyStore) PullClaim(ctx context.Context, o job.PullClaimParams) (job.
 }
 
 func (s *lossyStore) PullAdmit(
-	ctx context.Context, queue int32, session uuid.UUID, due job.Due,
+	ctx context.Context, namespace uuid.UUID, queue int32, session uuid.UUID, due job.Due,
 ) (*job.Claimed, bool, error) {
 	if s.admitsFailed.Add(-1) >= 0 {
 		return nil, false, errConnection
 	}
-	claimed, done, err := s.Store.PullAdmit(ctx, queue, session, due)
+	claimed, done, err := s.Store.PullAdmit(ctx, namespace, queue, session, due)
 	if claimed != nil && s.admits.Add(-1) >= 0 {
 		return nil, false, errConnection
 	}

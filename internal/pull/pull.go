@@ -20,7 +20,7 @@ type Store interface {
 	ScanDue(ctx context.Context, feeds []job.Feed, o job.ScanParams) (now time.Time, first []time.Time, err error)
 	PullClaim(ctx context.Context, o job.PullClaimParams) (job.PullClaimResult, error)
 	PullAdmit(
-		ctx context.Context, queue int32, session uuid.UUID, due job.Due,
+		ctx context.Context, namespace uuid.UUID, queue int32, session uuid.UUID, due job.Due,
 	) (claimed *job.Claimed, done bool, err error)
 	ResolveClaim(ctx context.Context, session uuid.UUID, keys []job.Key) ([]job.Attempt, error)
 	CompletePulled(ctx context.Context, done []job.Completion) ([]job.Reported, error)
@@ -136,20 +136,20 @@ func (p *Puller) Claim(ctx context.Context, at job.SessionPath, o job.PullParams
 	}
 	r := <-poll.reply // a claim for it is under way, and may have leased runs to it
 	if ctx.Err() != nil && len(r.runs) > 0 {
-		p.returnClaimed(context.WithoutCancel(ctx), q.id, r.runs)
+		p.returnClaimed(context.WithoutCancel(ctx), q, r.runs)
 		return nil, ctx.Err()
 	}
 	return r.runs, r.err
 }
 
 // returnClaimed returns runs whose worker disconnected before it received them.
-func (p *Puller) returnClaimed(ctx context.Context, queue int32, runs []job.Claimed) {
+func (p *Puller) returnClaimed(ctx context.Context, q *queue, runs []job.Claimed) {
 	back := make([]undelivered, len(runs))
 	for i, r := range runs {
 		back[i] = undelivered{job.Completion{
-			Key: r.Key, Attempt: r.Number, Session: r.Session,
+			Key: r.Key, Attempt: r.Number, Session: r.Session, Namespace: q.namespace, Queue: q.id,
 			Outcome: notDelivered("the worker disconnected before it received the run"),
-		}, queue}
+		}, q.id}
 	}
 	p.returnNow(ctx, back)
 }

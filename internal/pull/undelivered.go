@@ -32,9 +32,11 @@ type undelivered struct {
 func notDelivered(reason string) job.Outcome { return job.Outcome{Kind: job.Snoozed, Message: reason} }
 
 // unresolved is a run that may have been leased to a session: the reply was lost.
-func unresolved(k job.Key, session uuid.UUID, queue int32) undelivered {
+func unresolved(k job.Key, session uuid.UUID, q *queue) undelivered {
 	outcome := notDelivered("the database's reply was lost before the worker received the run")
-	return undelivered{job.Completion{Key: k, Session: session, Outcome: outcome}, queue}
+	return undelivered{
+		job.Completion{Key: k, Session: session, Namespace: q.namespace, Queue: q.id, Outcome: outcome}, q.id,
+	}
 }
 
 // undeliveredRuns are the runs that this node has to return.

@@ -46,7 +46,7 @@ func (s *shakyStore) CompletePulled(_ context.Context, done []job.Completion) ([
 // unresolvedClaims returns one unresolved claim for each of n sessions.
 func unresolvedClaims(n int) (all []undelivered) {
 	for range n {
-		all = append(all, unresolved(job.Key{Job: uuid.New()}, uuid.New(), 1))
+		all = append(all, unresolved(job.Key{Job: uuid.New()}, uuid.New(), &queue{id: 1}))
 	}
 	return all
 }

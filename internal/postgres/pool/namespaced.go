@@ -7,25 +7,44 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// asNamespace takes the role that row-level security binds to the namespace $1,
-// until the end of the transaction.
-const asNamespace Settings = `set_config('role', 'belfry_api', true), set_config('belfry.namespace', $1::uuid::text, true)`
+// asNamespace takes the role that row-level security binds to the namespace $1, until the end of the transaction.
+// The other two bind it to queues: inQueue to one of the namespace, asQueues to several of any namespaces.
+const (
+	asAPI                = `set_config('role', 'belfry_api', true), `
+	asNamespace Settings = asAPI + `set_config('belfry.namespace', $1::uuid::text, true)`
+	inQueue     Settings = `set_config('belfry.queues', array[$2::integer]::text, true)`
+	asQueues    Settings = asAPI + `set_config('belfry.queues', $1::integer[]::text, true)`
+)
 
-// Scope is a namespace, and settings for its transaction.
+// Scope is what a transaction may see, and settings for it.
 type Scope struct {
-	namespace uuid.UUID
-	enter     string
+	enter string
+	args  []any
 }
 
 // In is the scope of a namespace.
 func In(namespace uuid.UUID, settings ...Settings) Scope {
-	return Scope{namespace, Apply(append([]Settings{asNamespace}, settings...)...)}
+	return Scope{Apply(append([]Settings{asNamespace}, settings...)...), []any{namespace}}
 }
+
+// InQueue is the scope of a namespace, in which the rows of one of its queues are found fastest.
+func InQueue(namespace uuid.UUID, queue int32, settings ...Settings) Scope {
+	return Scope{Apply(append([]Settings{asNamespace, inQueue}, settings...)...), []any{namespace, queue}}
+}
+
+// InQueues is the scope of queues: their runs, with history and permits, and nothing else.
+func InQueues(queues []int32, settings ...Settings) Scope {
+	return Scope{Apply(append([]Settings{asQueues}, settings...)...), []any{queues}}
+}
+
+// Queue makes the statements that follow in a batch, and the rest of its transaction, those of the scope. There is no
+// way back to all namespaces.
+func (s Scope) Queue(b *pgx.Batch) { b.Queue(s.enter, s.args...) }
 
 // Enter makes the rest of a transaction that sees every namespace one of a scope.
 // There is no way back.
 func Enter(ctx context.Context, tx pgx.Tx, s Scope) error {
-	_, err := tx.Exec(ctx, s.enter, s.namespace)
+	_, err := tx.Exec(ctx, s.enter, s.args...)
 	return err
 }
 
@@ -46,7 +65,7 @@ func (n Namespaced) Tx(ctx context.Context, s Scope, what string, work func(pgx.
 // Query reads rows of a namespace, in one round trip and one transaction.
 func (n Namespaced) Query(ctx context.Context, s Scope, read func(pgx.Rows) error, sql string, args ...any) error {
 	var batch pgx.Batch
-	batch.Queue(s.enter, s.namespace)
+	s.Queue(&batch)
 	batch.Queue(sql, args...).Query(read)
 	return n.pool.conns.SendBatch(ctx, n.pool.pooler.bound(&batch)).Close()
 }
@@ -55,7 +74,7 @@ func (n Namespaced) Query(ctx context.Context, s Scope, read func(pgx.Rows) erro
 // arguments, in one round trip and one transaction.
 func (n Namespaced) Queries(ctx context.Context, s Scope, read func(pgx.Rows) error, args pgx.NamedArgs, sql ...string) error {
 	var batch pgx.Batch
-	batch.Queue(s.enter, s.namespace)
+	s.Queue(&batch)
 	for _, q := range sql {
 		batch.Queue(q, args).Query(read)
 	}
