@@ -355,7 +355,7 @@ func TestHeldRunsDoNotStart(t *testing.T) {
 	require.GreaterOrEqual(t, len(keys), 6)
 	b.exec(`UPDATE run SET handler = 'x' WHERE due_at = ANY ($1)`, []time.Time{keys[3].DueAt, keys[4].DueAt})
 	b.exec(`UPDATE run SET admit = 2 WHERE due_at = $1`, keys[4].DueAt)
-	w := job.WorkerSession{ID: uuid.New()}
+	w := job.WorkerSession{ID: uuid.New(), Namespace: b.namespace}
 	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT queue_id FROM job WHERE id = $1`, j.ID).Scan(&w.Queue))
 	b.exec(`INSERT INTO session (id, name, started_at, expires_at, may_own, namespace_id, queue_id)
 		VALUES ($1, 'w', now(), now() + interval '1 hour', false, $2, $3)`, w.ID, b.namespace, w.Queue)
