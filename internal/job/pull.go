@@ -73,6 +73,8 @@ type PullParams struct {
 	Handlers []string
 	Max      int
 	Wait     time.Duration // the maximum, for the first run
+	// Check is called before runs are handed out; nil: it is not. If it returns an error, the runs go back.
+	Check func() error
 }
 
 // ScanParams are the parameters of a scan for due runs.

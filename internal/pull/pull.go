@@ -127,7 +127,7 @@ func (p *Puller) Claim(ctx context.Context, at job.SessionPath, o job.PullParams
 	defer timer.Stop()
 	select {
 	case r := <-poll.reply:
-		return r.runs, r.err
+		return p.handOut(ctx, q, r, o.Check)
 	case <-ctx.Done():
 	case <-timer.C:
 	}
@@ -136,22 +136,34 @@ func (p *Puller) Claim(ctx context.Context, at job.SessionPath, o job.PullParams
 	}
 	r := <-poll.reply // a claim for it is under way, and may have leased runs to it
 	if ctx.Err() != nil && len(r.runs) > 0 {
-		p.returnClaimed(context.WithoutCancel(ctx), q, r.runs)
+		p.returnClaimed(ctx, q, r.runs, "the worker disconnected before it received the run")
 		return nil, ctx.Err()
+	}
+	return p.handOut(ctx, q, r, o.Check)
+}
+
+// handOut returns the runs of a reply, unless the worker may no longer have them.
+func (p *Puller) handOut(ctx context.Context, q *queue, r reply, check func() error) ([]job.Claimed, error) {
+	if check == nil || len(r.runs) == 0 {
+		return r.runs, r.err
+	}
+	if err := check(); err != nil {
+		p.returnClaimed(ctx, q, r.runs, "the worker's key was no longer valid when it was to receive the run")
+		return nil, err
 	}
 	return r.runs, r.err
 }
 
-// returnClaimed returns runs whose worker disconnected before it received them.
-func (p *Puller) returnClaimed(ctx context.Context, q *queue, runs []job.Claimed) {
+// returnClaimed returns runs that their worker did not receive.
+func (p *Puller) returnClaimed(ctx context.Context, q *queue, runs []job.Claimed, reason string) {
 	back := make([]undelivered, len(runs))
 	for i, r := range runs {
 		back[i] = undelivered{job.Completion{
 			Key: r.Key, Attempt: r.Number, Session: r.Session, Namespace: q.namespace, Queue: q.id,
-			Outcome: notDelivered("the worker disconnected before it received the run"),
+			Outcome: notDelivered(reason),
 		}, q.id}
 	}
-	p.returnNow(ctx, back)
+	p.returnNow(context.WithoutCancel(ctx), back)
 }
 
 // enter adds a poll to its queue. It returns nil if the node is stopping.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
@@ -150,8 +151,8 @@ func (s *Server) heartbeatRun(ctx context.Context, _ *RunPath) (*heartbeatRunOut
 
 // oneLine makes the text of a target fit for a message: printable, on one line, bounded.
 func oneLine(text string) string {
-	isBreak := func(r rune) bool { return r < ' ' || r == 0x7f || r == '\u2028' || r == '\u2029' }
-	text = strings.Join(strings.FieldsFunc(text, isBreak), " ")
+	hidden := func(r rune) bool { return !unicode.IsPrint(r) } // also what turns the direction of the text around
+	text = strings.Join(strings.FieldsFunc(text, hidden), " ")
 	if runes := []rune(text); len(runes) > maxMessage {
 		text = string(runes[:maxMessage])
 	}

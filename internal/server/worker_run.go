@@ -73,6 +73,7 @@ func (s *Server) claimRuns(ctx context.Context, in *claimRunsInput) (*claimRunsO
 	}
 	runs, err := s.opts.Workers.Claim(rest.LongPoll(ctx), path, job.PullParams{
 		Handlers: in.Body.Handlers, Max: in.Body.Max, Wait: time.Duration(in.Body.WaitMillis) * time.Millisecond,
+		Check: func() error { return rest.CheckKey(ctx) },
 	})
 	if err != nil {
 		return nil, sessionProblem(err)

@@ -53,7 +53,7 @@ type API struct {
 	operations []string
 
 	keys     keyCache
-	hashes   knownHashes
+	hashes   *knownHashes
 	tokens   cipher.AEAD // of page tokens
 	limiter  keyLimiter
 	failures failureLimiter
@@ -83,6 +83,7 @@ func New(o Options) *API {
 		opts: o, mux: http.NewServeMux(), bodies: body.NewPools(o.Limits.Bodies),
 		tokens: newTokenCipher(o.ReportKey), limiter: keyLimiter{limits: o.Limits},
 		slots: share.New(int64(o.Limits.Requests)), logLines: rate.NewLimiter(logRate, logBurst),
+		hashes: newKnownHashes(),
 	}
 	a.huma = humago.New(verbMux{a}, a.config())
 	a.huma.UseMiddleware(a.authenticate, a.checkRequest, a.admitBody)

@@ -81,9 +81,17 @@ func (a *API) authenticate(ctx huma.Context, next func(huma.Context)) {
 		a.reject(ctx, p)
 		return
 	}
-	if err := authorize(p, role, ctx.Param("queue")); err != nil {
+	queue := ctx.Param("queue")
+	if err := authorize(p, role, queue); err != nil {
 		a.reject(ctx, err)
 		return
+	}
+	r.check = func() error {
+		p, err := a.identify(request)
+		if err == nil {
+			err = authorize(p, role, queue)
+		}
+		return err
 	}
 	next(huma.WithValue(ctx, principalKey{}, p))
 }

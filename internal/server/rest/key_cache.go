@@ -68,33 +68,34 @@ func (c *keyCache) put(hash [32]byte, p access.Principal, lookedUpAt time.Durati
 	c.byHash[hash] = cachedKey{p, lookedUpAt + ttl}
 }
 
-// hashesTTL is how long knownHashes is used before it is read again.
+// hashesTTL is how long the set of existing keys is used before it is read again.
 const hashesTTL = time.Second
 
 // knownHashes is the set of existing keys, by the first bytes of their hashes. It is read only while an
-// address sends too many unknown keys, at most once per hashesTTL.
-type knownHashes struct {
-	mu    sync.Mutex
-	known map[[8]byte]bool
-	until time.Duration // by clock.Elapsed
+// address sends too many unknown keys, at most once per hashesTTL. While one request reads it, others use the last one
+// for up to keyTTL, so that a slow database does not make them wait.
+type knownHashes struct{ Shared[struct{}, map[[8]byte]bool] }
+
+func newKnownHashes() *knownHashes {
+	h := &knownHashes{}
+	h.Age, h.Stale, h.Max = hashesTTL, keyTTL, 1
+	return h
 }
 
 // has reports whether a key may be good. A key created within the last hashesTTL may be missing: its
 // request is rejected with Retry-After: 1.
 func (r *knownHashes) has(ctx context.Context, keys Keys, hash [32]byte) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if clock.Elapsed() >= r.until {
+	known, err := r.Get(ctx, struct{}{}, func(ctx context.Context) (map[[8]byte]bool, error) {
 		all, err := keys.KeyHashes(ctx)
-		if err != nil {
-			recordOf(ctx).err = err
-			return false
-		}
-		r.known = make(map[[8]byte]bool, len(all))
+		known := make(map[[8]byte]bool, len(all))
 		for _, h := range all {
-			r.known[h] = true
+			known[h] = true
 		}
-		r.until = clock.Elapsed() + hashesTTL
+		return known, err
+	})
+	if err != nil {
+		recordOf(ctx).err = err
+		return false
 	}
-	return r.known[[8]byte(hash[:8])]
+	return known[[8]byte(hash[:8])]
 }

@@ -48,7 +48,8 @@ type record struct {
 	client  context.Context //nolint:containedctx // it ends when the client disconnects; see LongPoll
 	slot    slot
 	memory  body.Memory
-	release func() // ends what counts against the key
+	release func()       // ends what counts against the key
+	check   func() error // see CheckKey
 }
 
 type recordKey struct{}
@@ -73,6 +74,15 @@ func LongPoll(ctx context.Context) context.Context {
 		return ctx
 	}
 	return r.client
+}
+
+// CheckKey returns a problem if the key of the request, or its login session, is no longer valid. A request that waited
+// calls it before it hands out what it waited for. As for every request, the node may know a key for up to keyTTL.
+func CheckKey(ctx context.Context) error {
+	if r := recordOf(ctx); r.check != nil {
+		return r.check()
+	}
+	return nil
 }
 
 // observe gives each request an id, counts it, and logs it if it failed. The log has neither path nor
