@@ -22,7 +22,12 @@ type AuditEntry struct {
 	Detail string // JSON
 	Origin Origin // zero: no request led to it, or an older version wrote it
 	Hash   [32]byte
+	Seal   []byte // by a key of the keyset: see SealBound; nil: its writer had none
 }
+
+// SealBound is what the seal of an entry is bound to. The hash covers the whole chain up to the entry, so whoever lacks
+// the keyset can neither change an entry nor write one.
+func (e AuditEntry) SealBound() []byte { return append([]byte("belfry audit log "), e.Hash[:]...) }
 
 // Chain is the hash of an entry. It covers the hash of the entry before it, so changing, removing or moving an entry
 // changes the hash of every later one.

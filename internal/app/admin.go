@@ -2,17 +2,20 @@ package app
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/belfry-dev/belfry/internal/access"
+	"github.com/belfry-dev/belfry/internal/app/database"
 	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/postgres"
 )
 
 // No API key has these rights. The URL must be that of the owner to change roles, the schema or namespaces.
+
+// Database is where a command finds the database, and the keyset that seals what it writes.
+type Database = database.At
 
 // ConnectError means that Grant did not change who may connect to the database.
 type ConnectError = postgres.ConnectError
@@ -52,15 +55,15 @@ func MakeServerRole(ctx context.Context, url, role, password string) error {
 }
 
 // FirstKey creates the first key of the default namespace and returns its secret; empty: it has a key.
-func FirstKey(ctx context.Context, url string) (string, error) {
-	return fromDatabase(ctx, url, func(db *postgres.DB) (string, error) {
+func FirstKey(ctx context.Context, at Database) (string, error) {
+	return database.From(ctx, at, func(db *postgres.DB) (string, error) {
 		return db.Admin().FirstKey(ctx, access.DefaultNamespace, 0)
 	})
 }
 
 // CreateNamespace creates a namespace and returns the secret of its first key.
-func CreateNamespace(ctx context.Context, url, name string) (secret string, err error) {
-	return fromDatabase(ctx, url, func(db *postgres.DB) (string, error) {
+func CreateNamespace(ctx context.Context, at Database, name string) (secret string, err error) {
+	return database.From(ctx, at, func(db *postgres.DB) (string, error) {
 		n, err := db.Admin().CreateNamespace(ctx, name)
 		if err != nil {
 			return "", err
@@ -70,13 +73,13 @@ func CreateNamespace(ctx context.Context, url, name string) (secret string, err 
 }
 
 // KeepNamespace sets how long ended runs of a namespace are kept. 0: as the setting keep_history says.
-func KeepNamespace(ctx context.Context, url, name string, keep time.Duration) error {
-	return withDatabase(ctx, url, func(db *postgres.DB) error { return db.Admin().KeepNamespace(ctx, name, keep) })
+func KeepNamespace(ctx context.Context, at Database, name string, keep time.Duration) error {
+	return database.With(ctx, at, func(db *postgres.DB) error { return db.Admin().KeepNamespace(ctx, name, keep) })
 }
 
 // CreateKey creates a key of a namespace and returns its secret, also for an operator who has lost the last key.
-func CreateKey(ctx context.Context, url, namespace, name string, role access.Role) (secret string, err error) {
-	return fromDatabase(ctx, url, func(db *postgres.DB) (string, error) {
+func CreateKey(ctx context.Context, at Database, namespace, name string, role access.Role) (secret string, err error) {
+	return database.From(ctx, at, func(db *postgres.DB) (string, error) {
 		id, err := db.Admin().NamespaceNamed(ctx, namespace)
 		if err != nil {
 			return "", err
@@ -88,7 +91,7 @@ func CreateKey(ctx context.Context, url, namespace, name string, role access.Rol
 
 // Namespaces lists the namespaces of users. That of the canary is not one of them.
 func Namespaces(ctx context.Context, url string) ([]access.Namespace, error) {
-	return fromDatabase(ctx, url, func(db *postgres.DB) ([]access.Namespace, error) {
+	return database.From(ctx, database.At{URL: url}, func(db *postgres.DB) ([]access.Namespace, error) {
 		all, err := db.Admin().Namespaces(ctx)
 		return slices.DeleteFunc(all, func(n access.Namespace) bool { return n.ID == access.CanaryNamespace }), err
 	})
@@ -96,48 +99,27 @@ func Namespaces(ctx context.Context, url string) ([]access.Namespace, error) {
 
 // Clock returns the time of the database, and the last time that the cluster trusted.
 func Clock(ctx context.Context, url string) (clock.Sample, error) {
-	return fromDatabase(ctx, url, func(db *postgres.DB) (clock.Sample, error) { return db.Admin().Clock(ctx) })
+	return database.From(ctx, database.At{URL: url}, func(db *postgres.DB) (clock.Sample, error) { return db.Admin().Clock(ctx) })
 }
 
 // ConfirmClock makes all nodes trust the clock of the database as it is now.
-func ConfirmClock(ctx context.Context, url string) (clock.Sample, error) {
-	return fromDatabase(ctx, url, func(db *postgres.DB) (clock.Sample, error) { return db.Admin().ConfirmClock(ctx) })
-}
-
-func withDatabase(ctx context.Context, url string, work func(*postgres.DB) error) error {
-	db, err := postgres.Open(ctx, url, 1, postgres.Options{})
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	err = work(db)
-	if u := postgres.AsUnreachable(err); u != nil {
-		return fmt.Errorf("cannot connect to the database %s: %s; check --database-url", u.Hosts, u.Reason)
-	}
-	return err
-}
-
-func fromDatabase[T any](ctx context.Context, url string, read func(*postgres.DB) (T, error)) (out T, err error) {
-	err = withDatabase(ctx, url, func(db *postgres.DB) error {
-		out, err = read(db)
-		return err
-	})
-	return out, err
+func ConfirmClock(ctx context.Context, at Database) (clock.Sample, error) {
+	return database.From(ctx, at, func(db *postgres.DB) (clock.Sample, error) { return db.Admin().ConfirmClock(ctx) })
 }
 
 // Restore returns the last restore of the database to an earlier time, and what it holds up to an instant; zero: all.
 func Restore(ctx context.Context, url string, to time.Time) (job.Restore, error) {
-	return fromDatabase(ctx, url, func(db *postgres.DB) (job.Restore, error) { return db.Admin().Restore(ctx, to) })
+	return database.From(ctx, database.At{URL: url}, func(db *postgres.DB) (job.Restore, error) { return db.Admin().Restore(ctx, to) })
 }
 
 // AcceptRestore decides about what a restore of the database holds.
-func AcceptRestore(ctx context.Context, url string, p job.AcceptParams) (job.AcceptResult, error) {
-	return fromDatabase(ctx, url, func(db *postgres.DB) (job.AcceptResult, error) {
+func AcceptRestore(ctx context.Context, at Database, p job.AcceptParams) (job.AcceptResult, error) {
+	return database.From(ctx, at, func(db *postgres.DB) (job.AcceptResult, error) {
 		return db.Admin().AcceptRestore(ctx, p)
 	})
 }
 
 // BackupDone records that a backup of the database has ended, and returns when.
 func BackupDone(ctx context.Context, url string) (time.Time, error) {
-	return fromDatabase(ctx, url, func(db *postgres.DB) (time.Time, error) { return db.Admin().BackupDone(ctx) })
+	return database.From(ctx, database.At{URL: url}, func(db *postgres.DB) (time.Time, error) { return db.Admin().BackupDone(ctx) })
 }

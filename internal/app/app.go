@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/belfry-dev/belfry/internal/app/database"
 	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/config"
 	"github.com/belfry-dev/belfry/internal/doctor"
@@ -150,7 +151,7 @@ func Serve(ctx context.Context, c Config, log *slog.Logger) (err error) {
 
 // storeOptions returns what the two stores of a node share, and what the node reports about itself in its session.
 func storeOptions(c Config, m *metrics) (o postgres.Options, info *doctor.Node, err error) {
-	keys, err := readKeyset(c.Secrets)
+	keys, err := database.ReadKeyset(c.Secrets.Keyset)
 	if err != nil {
 		return o, nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/belfry-dev/belfry/internal/app/archiving"
+	"github.com/belfry-dev/belfry/internal/app/database"
 	"github.com/belfry-dev/belfry/internal/archive"
 	"github.com/belfry-dev/belfry/internal/config"
 	"github.com/belfry-dev/belfry/internal/job"
@@ -20,14 +21,14 @@ const maxDays = 3660
 
 // ArchiveStatus lists the days of history and where they are, the newest first.
 func ArchiveStatus(ctx context.Context, url string, from, to archive.Day) ([]archive.DayState, error) {
-	return fromDatabase(ctx, url, func(db *postgres.DB) ([]archive.DayState, error) {
+	return database.From(ctx, database.At{URL: url}, func(db *postgres.DB) ([]archive.DayState, error) {
 		return db.Archive().ArchiveDays(ctx, from, to, maxDays)
 	})
 }
 
 // ArchiveOptional lets nodes drop days that the archive does not have. It reports whether they were not allowed to.
 func ArchiveOptional(ctx context.Context, url string) (changed bool, err error) {
-	return fromDatabase(ctx, url, func(db *postgres.DB) (bool, error) { return db.Archive().RequireArchive(ctx, false) })
+	return database.From(ctx, database.At{URL: url}, func(db *postgres.DB) (bool, error) { return db.Archive().RequireArchive(ctx, false) })
 }
 
 // VerifyArchive reads back the days of the archive, compares them with their manifests and with what the database noted
@@ -96,7 +97,7 @@ func FindArchivedRuns(ctx context.Context, c *config.Config, p ArchivedRunsParam
 
 // find finds the namespace and the job.
 func (p *ArchivedRunsParams) find(ctx context.Context, url string, q *archive.Query) error {
-	return withDatabase(ctx, url, func(db *postgres.DB) (err error) {
+	return database.With(ctx, database.At{URL: url}, func(db *postgres.DB) (err error) {
 		id, notID := job.ParseJobID(p.Job)
 		if p.Namespace == "" && notID == nil {
 			namespace, err := db.Archive().NamespaceOf(ctx, id)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/belfry-dev/belfry/internal/app/database"
 	"github.com/belfry-dev/belfry/internal/auditor"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/postgres"
@@ -36,7 +37,7 @@ type AuditResult struct {
 // Audit compares the ledger with what the schedules demand. It needs the URL of the database, as it sees all
 // namespaces.
 func Audit(ctx context.Context, url string, p AuditParams) (out AuditResult, err error) {
-	err = withDatabase(ctx, url, func(db *postgres.DB) error {
+	err = database.With(ctx, database.At{URL: url}, func(db *postgres.DB) error {
 		if err := p.find(ctx, db.Admin()); err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"fmt"
 	"log/slog"
 	"net/http"
 	"regexp"
@@ -104,7 +105,7 @@ func TestEachChangeIsAudited(t *testing.T) {
 	t.Cleanup(func() { close(w.sink.release) })
 	n := w.tenant(access.DefaultNamespace)
 	entries := func() int64 {
-		good, _, err := w.store.VerifyAudit(t.Context(), n.id, access.AuditMark{}, 1000)
+		good, _, err := w.store.VerifyAudit(t.Context(), n.id, access.AuditCheck{}, 1000)
 		require.NoError(t, err)
 		return good.Seq
 	}
@@ -142,7 +143,11 @@ func TestEachChangeIsAudited(t *testing.T) {
 			require.Equal(t, o.id == "create-session" || o.id == "create-queue", action == "queue.create", o.id)
 		}
 	}
-	require.Contains(t, string(w.call(n.key, "GET", "/api/v1/audit:verify", "").body), `"ok":true`)
+	all := entries()
+	require.Contains(t, string(w.call(n.key, "GET", "/api/v1/audit:verify", "").body),
+		fmt.Sprintf(`"ok":true,"entries":%d,`, all))
+	require.Contains(t, string(w.call(n.key, "GET", "/api/v1/audit:verify", "").body),
+		fmt.Sprintf(`"sealed_from":1,"sealed":%d,"unsealed":0,"unchecked":0`, all), "nodes seal each entry")
 	_, err := w.pool.Exec(t.Context(), `UPDATE audit_log SET actor = 'another' WHERE seq = 5`)
 	require.NoError(t, err)
 	require.Regexp(t, `^{"ok":false,"entries":4,"hash":"[^"]+","problem":"entry 5`,
@@ -199,7 +204,7 @@ FROM audit_log WHERE action = 'request.refuse' AND address LIKE '127.0.0.1:%' OR
 		require.Equal(t, entry{"key:" + viewer.Name + " [" + id + "]", id, e.Request, "viewer", e.Count, e.Operations}, e)
 	}
 	require.Equal(t, refused, count)
-	_, _, err = w.store.VerifyAudit(t.Context(), n.id, access.AuditMark{}, 1000)
+	_, _, err = w.store.VerifyAudit(t.Context(), n.id, access.AuditCheck{}, 1000)
 	require.NoError(t, err)
 	t.Logf("%d refused requests", refused)
 }
@@ -230,14 +235,14 @@ func TestChangedAuditIsFound(t *testing.T) {
 				access.KeyParams{Namespace: access.DefaultNamespace, Name: "k", Role: access.Viewer, Actor: "test"})
 			require.NoError(t, err)
 		}
-		good, _, err := store.VerifyAudit(ctx, access.DefaultNamespace, access.AuditMark{}, 1000)
+		good, _, err := store.VerifyAudit(ctx, access.DefaultNamespace, access.AuditCheck{}, 1000)
 		require.NoError(t, err)
 		require.EqualValues(t, 4, good.Seq)
 		_, err = server.Exec(ctx, sql)
 		require.ErrorContains(t, err, "permission denied", sql)
 		_, err = pool.Exec(ctx, sql)
 		require.NoError(t, err, sql)
-		_, _, err = store.VerifyAudit(ctx, access.DefaultNamespace, access.AuditMark{}, 1_000_000)
+		_, _, err = store.VerifyAudit(ctx, access.DefaultNamespace, access.AuditCheck{}, 1_000_000)
 		require.ErrorContains(t, err, "is not what was written there", sql)
 	}
 }
@@ -279,7 +284,7 @@ func TestAMarkOfTheAuditLog(t *testing.T) {
 		require.EqualValues(t, 3, mark.Seq)
 	}
 	verify := func(from access.AuditMark) (int64, error) {
-		good, _, err := store.VerifyAudit(ctx, access.DefaultNamespace, from, 1000)
+		good, _, err := store.VerifyAudit(ctx, access.DefaultNamespace, access.AuditCheck{AuditMark: from}, 1000)
 		return good.Seq, err
 	}
 

@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -12,23 +11,9 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/clock"
-	"github.com/belfry-dev/belfry/internal/config"
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/seal"
 	"github.com/belfry-dev/belfry/internal/target/secret"
 )
-
-// readKeyset reads the keyset that encrypts secrets. It returns nil if none is configured.
-func readKeyset(c config.Secrets) (*seal.Keyset, error) {
-	if c.Keyset == "" {
-		return nil, nil
-	}
-	k, err := seal.Read(c.Keyset)
-	if err != nil {
-		return nil, fmt.Errorf("secrets.keyset or secrets.keyset_file: %w", err)
-	}
-	return k, nil
-}
 
 // resealPause is the pause between two searches for secrets that an old key has encrypted.
 const resealPause = 10 * time.Minute

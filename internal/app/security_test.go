@@ -20,6 +20,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/pgtest"
 	"github.com/belfry-dev/belfry/internal/postgres"
+	"github.com/belfry-dev/belfry/internal/seal"
 )
 
 // public is all that is answered without a key. What is added here is open to
@@ -45,7 +46,10 @@ func newWalk(t *testing.T) *walk {
 	t.Helper()
 	url, pool := pgtest.ServerURL(t)
 	s, c := serveAPI(t, func(c *Config) { c.DatabaseURL = url })
-	return &walk{t: t, base: c.base, pool: pool, store: pgtest.NewStore(pool), log: s.log, end: s.end, sink: newSink(t)}
+	keys, err := seal.Read(testKeyset)
+	require.NoError(t, err)
+	store := pgtest.StoreOf(postgres.New(pool, postgres.Options{Sealer: keys}))
+	return &walk{t: t, base: c.base, pool: pool, store: store, log: s.log, end: s.end, sink: newSink(t)}
 }
 
 func (w *walk) key(namespace uuid.UUID, role access.Role, life time.Duration) (access.APIKey, string) {

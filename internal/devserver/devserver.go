@@ -192,10 +192,10 @@ func (d *devServer) saveSecrets(dir string) error {
 
 // trustClock confirms the clock of the database if it is in doubt. Database and node share the clock of this machine,
 // so the only reason is that the data was last used long ago.
-func trustClock(ctx context.Context, ownerURL string) error {
-	s, err := app.Clock(ctx, ownerURL)
+func trustClock(ctx context.Context, at app.Database) error {
+	s, err := app.Clock(ctx, at.URL)
 	if err == nil && s.InDoubt() {
-		_, err = app.ConfirmClock(ctx, ownerURL)
+		_, err = app.ConfirmClock(ctx, at)
 	}
 	return err
 }
@@ -206,7 +206,8 @@ func (d *devServer) prepare(ctx context.Context, dir, ownerURL string) error {
 		if _, _, err := app.Migrate(ctx, ownerURL, app.MigrateParams{All: true}); err != nil { // there is one node only
 			return err
 		}
-		if err := trustClock(ctx, ownerURL); err != nil {
+		owner := app.Database{URL: ownerURL, Keyset: d.secrets.Keyset}
+		if err := trustClock(ctx, owner); err != nil {
 			return err
 		}
 		if err := app.MakeServerRole(ctx, ownerURL, serverRole, d.secrets.Server); err != nil {
@@ -217,9 +218,10 @@ func (d *devServer) prepare(ctx context.Context, dir, ownerURL string) error {
 			if d.secrets.Keyset, err = newKeyset(); err != nil {
 				return err
 			}
+			owner.Keyset = d.secrets.Keyset
 		}
 		if d.secrets.Key == "" {
-			if d.secrets.Key, err = app.CreateKey(ctx, ownerURL, "default", "belfry dev", access.Admin); err != nil {
+			if d.secrets.Key, err = app.CreateKey(ctx, owner, "default", "belfry dev", access.Admin); err != nil {
 				return err
 			}
 		}

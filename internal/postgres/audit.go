@@ -34,12 +34,17 @@ SELECT coalesce((SELECT max(seq) FROM audit_log WHERE namespace_id = $1), 0),
        coalesce((SELECT hash FROM audit_log WHERE namespace_id = $1 ORDER BY seq DESC LIMIT 1), ''), clock_timestamp()`
 
 const insertAudit = `
-INSERT INTO audit_log (namespace_id, seq, at, actor, action, object, detail, hash, address, request_id)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, nullif($9, ''), nullif($10, ''))`
+INSERT INTO audit_log (namespace_id, seq, at, actor, action, object, detail, hash, address, request_id, seal)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, nullif($9, ''), nullif($10, ''), $11)`
 
-// audit writes what a transaction of a namespace did, so the entry exists if and only if the change does. The entries
+// auditLog writes and checks entries.
+type auditLog struct {
+	sealer Sealer // nil: entries get no seal
+}
+
+// write writes what a transaction of a namespace did, so the entry exists if and only if the change does. The entries
 // of a namespace form a chain, which a lock serializes until the commit. Call it last, so that the lock is short.
-func audit(ctx context.Context, tx pgx.Tx, o auditParams, detail any) error {
+func (l auditLog) write(ctx context.Context, tx pgx.Tx, o auditParams, detail any) error {
 	text, err := json.Marshal(detail)
 	if err != nil {
 		return fmt.Errorf("audit: %w", err)
@@ -63,9 +68,14 @@ func audit(ctx context.Context, tx pgx.Tx, o auditParams, detail any) error {
 	e.Seq++
 	e.At = e.At.UTC()
 	e.Hash = e.Chain(o.namespace, before)
+	if l.sealer != nil {
+		if e.Seal, err = l.sealer.Seal(nil, e.SealBound()); err != nil {
+			return fmt.Errorf("audit: %w", err)
+		}
+	}
 	_, err = tx.Exec(
 		ctx, insertAudit, o.namespace, e.Seq, e.At, e.Actor, e.Action, e.Object, e.Detail, e.Hash[:], e.Origin.Address,
-		e.Origin.Request,
+		e.Origin.Request, e.Seal,
 	)
 	if err != nil {
 		return fmt.Errorf("audit: %w", err)
@@ -77,29 +87,45 @@ func audit(ctx context.Context, tx pgx.Tx, o auditParams, detail any) error {
 func auditLock(namespace uuid.UUID) int64 { return ^lockOf(namespace) }
 
 func (c *change) audit(ctx context.Context, action string, detail any) error {
-	return audit(ctx, c.tx, auditParams{c.order.Namespace, c.order.Actor, action, job.FormatJobID(c.job.ID)}, detail)
+	entry := auditParams{c.order.Namespace, c.order.Actor, action, job.FormatJobID(c.job.ID)}
+	return c.log.write(ctx, c.tx, entry, detail)
 }
 
 const selectAudit = `
-SELECT seq, at, actor, action, object, detail, hash, coalesce(address, ''), coalesce(request_id, '')
+SELECT seq, at, actor, action, object, detail, hash, coalesce(address, ''), coalesce(request_id, ''), seal
 FROM audit_log WHERE namespace_id = $1 `
 
 func scanAudit(row pgx.CollectableRow) (e access.AuditEntry, err error) {
 	var hash []byte
 	err = row.Scan(
 		&e.Seq, &e.At, &e.Actor, &e.Action, &e.Object, &e.Detail, &hash, &e.Origin.Address, &e.Origin.Request,
+		&e.Seal,
 	)
 	copy(e.Hash[:], hash)
 	e.At = e.At.UTC()
 	return e, err
 }
 
+// sealOf checks the seal of an entry.
+func (l auditLog) sealOf(e access.AuditEntry) access.SealState {
+	switch {
+	case e.Seal == nil:
+		return access.SealNone
+	case l.sealer == nil || !l.sealer.Knows(e.Seal):
+		return access.SealUnknown
+	}
+	if _, err := l.sealer.Open(e.Seal, e.SealBound()); err != nil {
+		return access.SealBad
+	}
+	return access.SealGood
+}
+
 // VerifyAudit checks up to limit entries of a namespace's chain, after a mark. The entry of the mark must still be there
 // with its hash, so that a later change or removal of entries that were already verified is noticed too. It returns how
 // far the chain is intact, and an error that names the first broken entry.
 func (a *API) VerifyAudit(
-	ctx context.Context, namespace uuid.UUID, from access.AuditMark, limit int,
-) (good access.AuditMark, more bool, err error) {
+	ctx context.Context, namespace uuid.UUID, from access.AuditCheck, limit int,
+) (good access.AuditCheck, more bool, err error) {
 	good = from
 	read, rows := 0, limit
 	if from.Seq > 0 {
@@ -114,16 +140,15 @@ func (a *API) VerifyAudit(
 				return err
 			}
 			if !marked {
-				if e.Seq != from.Seq || e.Hash != from.Hash {
-					return &access.AuditBroken{Seq: from.Seq, At: e.At}
+				if err := good.Resume(e, a.log.sealOf(e)); err != nil {
+					return err
 				}
 				marked = true
 				continue
 			}
-			if e.Seq != good.Seq+1 || e.Hash != e.Chain(namespace, good.Hash) {
-				return &access.AuditBroken{Seq: good.Seq + 1, At: e.At}
+			if err := good.Next(namespace, e, a.log.sealOf(e)); err != nil {
+				return err
 			}
-			good = access.AuditMark{Seq: e.Seq, Hash: e.Hash}
 			read++
 		}
 		if err := entries.Err(); err != nil {

@@ -18,7 +18,7 @@ func (a *API) AuditRefusals(ctx context.Context, namespace uuid.UUID, all []acce
 			if r.Principal.Key != uuid.Nil {
 				entry.actor, entry.object = r.Principal.Actor(), r.Principal.ID()
 			}
-			err := audit(access.WithOrigin(ctx, r.Origin), tx, entry, struct {
+			err := a.log.write(access.WithOrigin(ctx, r.Origin), tx, entry, struct {
 				Role       access.Role `json:"role,omitempty"`
 				Count      int         `json:"count"`
 				Operations []string    `json:"operations"`

@@ -46,7 +46,7 @@ FOR UPDATE`
 		if err != nil || tag.RowsAffected() == 0 {
 			return err
 		}
-		_, restored, err = trust(ctx, tx)
+		_, restored, err = m.log.trust(ctx, tx)
 		return err
 	})
 	if err == nil && restored != nil && m.OnRestore != nil {
@@ -76,13 +76,13 @@ func (a *Admin) ConfirmClock(ctx context.Context) (s clock.Sample, err error) {
 		if _, err := tx.Exec(ctx, `SELECT FROM cluster FOR UPDATE`); err != nil {
 			return err
 		}
-		if s, _, err = trust(ctx, tx); err != nil {
+		if s, _, err = a.api.log.trust(ctx, tx); err != nil {
 			return err
 		}
 		if err := pool.Enter(ctx, tx, pool.In(access.DefaultNamespace)); err != nil {
 			return err
 		}
-		return audit(ctx, tx, auditParams{access.DefaultNamespace, itself, "clock.confirm", "clock"}, struct {
+		return a.api.log.write(ctx, tx, auditParams{access.DefaultNamespace, itself, "clock.confirm", "clock"}, struct {
 			Now     time.Time `json:"now"`
 			Trusted time.Time `json:"trusted,omitzero"`
 		}{s.Now, s.Mark})

@@ -35,7 +35,7 @@ type DB struct {
 // Options of a DB.
 type Options struct {
 	Observer pool.Observer // counts what enters the ledger; nil: none
-	Sealer   Sealer        // encrypts secrets; nil: secrets can only be listed and deleted
+	Sealer   Sealer        // encrypts secrets and seals audit entries; nil: secrets can only be listed and deleted
 	Node     *doctor.Node  // what the node reports about itself in its session; nil: nothing
 	Process  job.Process   // whose connections they are; the zero value for a command that has no session
 	Servers  *Servers      // shared with another DB of the process; nil: its own
@@ -133,6 +133,7 @@ type API struct {
 	index     indexSearch
 	schedules *schedules
 	sealer    Sealer
+	log       auditLog
 	loads     loadBounds
 	step      *operationStep // of the operation that changes are part of; nil: of none
 }
@@ -141,7 +142,7 @@ type API struct {
 func (d *DB) API() *API {
 	return &API{
 		db: d.pool.Namespaced(), index: engineSearch{d.pool.All()}, schedules: d.schedules, sealer: d.sealer,
-		loads: defaultLoadBounds,
+		log: auditLog{d.sealer}, loads: defaultLoadBounds,
 	}
 }
 
@@ -156,6 +157,7 @@ func (d *DB) Views() *Views { return &Views{d.pool.Namespaced()} }
 // between calls, so a node has one.
 type Members struct {
 	db         pool.All
+	log        auditLog
 	node       *doctor.Node
 	OnFailover func(job.Failover) // called when a renewal notices that the database failed over; may be nil
 	OnRestore  func(job.Restore)  // called when a renewal notices that the database was restored; may be nil
@@ -165,7 +167,9 @@ type Members struct {
 }
 
 // Members returns a new Members.
-func (d *DB) Members() *Members { return &Members{db: d.members.All(), node: d.node} }
+func (d *DB) Members() *Members {
+	return &Members{db: d.members.All(), log: auditLog{d.sealer}, node: d.node}
+}
 
 // Admin has what concerns the whole database: namespaces, keys before their
 // namespace is known, the schema, roles and the nodes that are alive.

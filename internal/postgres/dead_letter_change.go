@@ -26,7 +26,7 @@ func (a *API) DiscardDeadLetter(ctx context.Context, o job.RunParams) error {
 		if tag.RowsAffected() == 0 {
 			return ErrNotFound
 		}
-		return audit(ctx, tx, auditParams{o.Namespace, o.Actor, "dead_letter.discard", job.FormatRunID(k)}, struct {
+		return a.log.write(ctx, tx, auditParams{o.Namespace, o.Actor, "dead_letter.discard", job.FormatRunID(k)}, struct {
 			Job string `json:"job"`
 		}{job.FormatJobID(k.Job)})
 	})

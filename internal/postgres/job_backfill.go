@@ -49,7 +49,7 @@ func (a *API) BackfillJob(ctx context.Context, o job.BackfillParams) (out job.Ba
 		if err := storeResponse(ctx, tx, o.Namespace, o.Idempotent, out); err != nil {
 			return err
 		}
-		return audit(ctx, tx, auditParams{o.Namespace, o.Actor, "job.backfill", job.FormatJobID(o.ID)}, struct {
+		return a.log.write(ctx, tx, auditParams{o.Namespace, o.Actor, "job.backfill", job.FormatJobID(o.ID)}, struct {
 			Name string    `json:"name"`
 			From time.Time `json:"from"`
 			To   time.Time `json:"to"`

@@ -75,7 +75,7 @@ func (a *API) createJobs(
 		return err
 	}
 	first, last := job.FormatJobID(c.jobs[0].job.ID), job.FormatJobID(c.jobs[len(c.jobs)-1].job.ID)
-	return audit(ctx, tx, auditParams{o.Namespace, o.Actor, "job.create_bulk", first}, struct {
+	return a.log.write(ctx, tx, auditParams{o.Namespace, o.Actor, "job.create_bulk", first}, struct {
 		Count int    `json:"count"`
 		First string `json:"first"`
 		Last  string `json:"last"`

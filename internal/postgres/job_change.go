@@ -37,6 +37,7 @@ func (a *API) retrying(ctx context.Context, namespace uuid.UUID, what string, wo
 // runs to come. Plan locks cursors and writes only their jobs, and claim waits for no lock, so there is no deadlock.
 type change struct {
 	tx     pgx.Tx
+	log    auditLog
 	order  job.ChangeParams
 	job    jobRow
 	cursor cursor
@@ -47,7 +48,7 @@ type change struct {
 // lockAllRuns), and then reads the clock once. An instant from before the wait for a lock would lie before changes,
 // runs and completions that are visible after the wait, and would undo them. From then on, no run that is due later can
 // be claimed or completed.
-func lockJob(
+func (a *API) lockJob(
 	ctx context.Context, tx pgx.Tx, o job.ChangeParams, lockRuns string, also ...int64,
 ) (*change, map[int64]cursor, error) {
 	partition := job.PartitionOf(o.ID)
@@ -63,7 +64,7 @@ func lockJob(
 	if err != nil {
 		return nil, nil, err
 	}
-	c := &change{tx: tx, order: o}
+	c := &change{tx: tx, log: a.log, order: o}
 	if c.job, err = collectJob(rows); err != nil {
 		return nil, nil, err
 	}
@@ -154,7 +155,7 @@ func cursorOf(ctx context.Context, tx pgx.Tx, o job.ChangeParams) (cursor int64,
 // changeJob locks a job and lets work change it.
 func (a *API) changeJob(ctx context.Context, what string, o job.ChangeParams, work func(*change) error) error {
 	return a.retrying(ctx, o.Namespace, what+" "+job.FormatJobID(o.ID), func(tx pgx.Tx) error {
-		c, _, err := lockJob(ctx, tx, o, lockToCome)
+		c, _, err := a.lockJob(ctx, tx, o, lockToCome)
 		if err != nil {
 			return err
 		}

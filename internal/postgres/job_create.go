@@ -31,7 +31,7 @@ func (a *API) CreateJob(ctx context.Context, in job.CreateParams) (job.Job, erro
 			return err
 		}
 		entry := auditParams{in.Namespace, in.Actor, "job.create", job.FormatJobID(n.job.ID)}
-		return audit(ctx, tx, entry, named{n.job.Name})
+		return a.log.write(ctx, tx, entry, named{n.job.Name})
 	})
 	if err != nil {
 		return job.Job{}, nameTaken(err, n.definition.Name)

@@ -79,7 +79,7 @@ func (a *API) TriggerJob(ctx context.Context, o job.ChangeParams, payload json.R
 		if err := storeResponse(ctx, tx, o.Namespace, o.Idempotent, key); err != nil {
 			return err
 		}
-		return audit(ctx, tx, auditParams{o.Namespace, o.Actor, "job.trigger", job.FormatJobID(o.ID)}, struct {
+		return a.log.write(ctx, tx, auditParams{o.Namespace, o.Actor, "job.trigger", job.FormatJobID(o.ID)}, struct {
 			Name    string `json:"name"`
 			Run     string `json:"run"`
 			Payload bool   `json:"payload,omitempty"` // the run has its own, which the log must not contain

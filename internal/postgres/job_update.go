@@ -42,7 +42,7 @@ func (a *API) update(ctx context.Context, tx pgx.Tx, in job.UpdateParams, d *def
 	if err != nil {
 		return job.Job{}, err
 	}
-	c, cursors, err := lockJob(
+	c, cursors, err := a.lockJob(
 		ctx, tx,
 		job.ChangeParams{Namespace: in.Namespace, ID: in.ID, IfVersion: in.IfVersion, IfTag: in.IfTag, Actor: in.Actor},
 		lockAllRuns, to,

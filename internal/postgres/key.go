@@ -26,7 +26,7 @@ func (a *API) CreateKey(ctx context.Context, o access.KeyParams) (k access.APIKe
 		return k, "", fmt.Errorf("create key: %w", err)
 	}
 	err = a.db.Tx(ctx, pool.In(o.Namespace), "create key", func(tx pgx.Tx) error {
-		k, secret, err = createKey(ctx, tx, o)
+		k, secret, err = a.createKey(ctx, tx, o)
 		return err
 	})
 	if err != nil {
@@ -52,7 +52,7 @@ func (a *Admin) FirstKey(
 		if err := tx.QueryRow(ctx, hasKey, namespace).Scan(&has); err != nil || has {
 			return err
 		}
-		_, secret, err = createKey(ctx, tx, access.KeyParams{
+		_, secret, err = a.api.createKey(ctx, tx, access.KeyParams{
 			Namespace: namespace, Name: "first", Role: access.Admin, ExpiresIn: expiresIn, Actor: itself,
 		})
 		return err
@@ -64,7 +64,7 @@ func (a *Admin) FirstKey(
 }
 
 // createKey creates a key in a transaction of its namespace. Call it last: see audit.
-func createKey(ctx context.Context, tx pgx.Tx, o access.KeyParams) (k access.APIKey, secret string, err error) {
+func (a *API) createKey(ctx context.Context, tx pgx.Tx, o access.KeyParams) (k access.APIKey, secret string, err error) {
 	var random [32]byte
 	if _, err := rand.Read(random[:]); err != nil {
 		return k, "", err
@@ -93,7 +93,7 @@ func createKey(ctx context.Context, tx pgx.Tx, o access.KeyParams) (k access.API
 		return k, "", err
 	}
 	k.CreatedAt, k.ExpiresAt = k.CreatedAt.UTC(), deref(expires).UTC()
-	return k, secret, audit(ctx, tx, auditParams{o.Namespace, o.Actor, "key.create", access.FormatKeyID(k.ID)}, struct {
+	return k, secret, a.log.write(ctx, tx, auditParams{o.Namespace, o.Actor, "key.create", access.FormatKeyID(k.ID)}, struct {
 		Name   string      `json:"name"`
 		Role   access.Role `json:"role"`
 		Queues []string    `json:"queues,omitempty"`
@@ -182,6 +182,6 @@ func (a *API) RevokeKey(ctx context.Context, namespace, id uuid.UUID, actor stri
 		case err != nil:
 			return err
 		}
-		return audit(ctx, tx, auditParams{namespace, actor, "key.revoke", access.FormatKeyID(id)}, named{name})
+		return a.log.write(ctx, tx, auditParams{namespace, actor, "key.revoke", access.FormatKeyID(id)}, named{name})
 	})
 }

@@ -68,7 +68,7 @@ func (a *API) CreateLogin(ctx context.Context, o access.LoginParams) (l access.L
 			return err
 		}
 		detail := loginDetail{Client: l.Client, Issuer: o.Person.Issuer, Subject: o.Person.Subject}
-		return audit(ctx, tx, auditParams{o.Namespace, o.Actor(), "session.login", access.FormatLoginID(l.ID)}, detail)
+		return a.log.write(ctx, tx, auditParams{o.Namespace, o.Actor(), "session.login", access.FormatLoginID(l.ID)}, detail)
 	})
 	if err != nil {
 		return l, "", err
@@ -194,7 +194,7 @@ func (a *API) EndLogin(ctx context.Context, p access.Principal) error {
 			return ErrNotFound
 		}
 		object := access.FormatLoginID(p.Login)
-		return audit(ctx, tx, auditParams{p.Namespace, p.Actor(), "session.logout", object}, struct{}{})
+		return a.log.write(ctx, tx, auditParams{p.Namespace, p.Actor(), "session.logout", object}, struct{}{})
 	})
 }
 
@@ -211,7 +211,7 @@ func (a *API) RevokeLogins(ctx context.Context, o access.RevokeLoginsParams) (en
 		if err := row.Scan(&ended); err != nil || ended == 0 {
 			return err
 		}
-		return audit(ctx, tx, auditParams{o.Namespace, o.Actor, "session.revoke", o.Object}, struct {
+		return a.log.write(ctx, tx, auditParams{o.Namespace, o.Actor, "session.revoke", o.Object}, struct {
 			Sessions int `json:"sessions"`
 		}{ended})
 	})

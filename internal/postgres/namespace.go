@@ -34,7 +34,7 @@ func (a *Admin) CreateNamespace(ctx context.Context, name string) (n access.Name
 		case err != nil:
 			return err
 		}
-		return audit(ctx, tx, auditParams{n.ID, itself, "namespace.create", name}, named{name})
+		return a.api.log.write(ctx, tx, auditParams{n.ID, itself, "namespace.create", name}, named{name})
 	})
 	return n, err
 }
@@ -66,7 +66,7 @@ func (a *Admin) KeepNamespace(ctx context.Context, name string, keep time.Durati
 		if _, err := tx.Exec(ctx, set, id, keep); err != nil {
 			return err
 		}
-		return audit(ctx, tx, auditParams{id, itself, "namespace.update", name}, struct {
+		return a.api.log.write(ctx, tx, auditParams{id, itself, "namespace.update", name}, struct {
 			KeepHistory job.Duration `json:"keep_history"`
 		}{job.Duration(keep)})
 	})

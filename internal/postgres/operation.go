@@ -57,12 +57,12 @@ func (s *Operations) BeginOperation(ctx context.Context, o job.OperationParams) 
 		op.Count, op.More = n.Count, n.More
 	}
 	err = s.api.db.Tx(ctx, pool.In(o.Namespace, pool.Lists), what, func(tx pgx.Tx) error {
-		return begin(ctx, tx, &o, &op)
+		return s.begin(ctx, tx, &o, &op)
 	})
 	return op, err
 }
 
-func begin(ctx context.Context, tx pgx.Tx, o *job.OperationParams, op *job.Operation) error {
+func (s *Operations) begin(ctx context.Context, tx pgx.Tx, o *job.OperationParams, op *job.Operation) error {
 	if err := replayOrClaim(ctx, tx, o.Namespace, o.Idempotent); err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func begin(ctx context.Context, tx pgx.Tx, o *job.OperationParams, op *job.Opera
 		return err
 	}
 	entry := auditParams{o.Namespace, o.Actor, "operation.begin", job.FormatOperationID(op.ID)}
-	err = audit(ctx, tx, entry, struct {
+	err = s.api.log.write(ctx, tx, entry, struct {
 		Kind   job.OperationKind `json:"kind"`
 		Filter any               `json:"filter"`
 		job.OperationChange
@@ -203,6 +203,6 @@ func (s *Operations) AbortOperation(ctx context.Context, namespace, id uuid.UUID
 		if err != nil {
 			return err
 		}
-		return audit(ctx, tx, auditParams{namespace, actor, "operation.abort", job.FormatOperationID(id)}, struct{}{})
+		return s.api.log.write(ctx, tx, auditParams{namespace, actor, "operation.abort", job.FormatOperationID(id)}, struct{}{})
 	})
 }

@@ -87,7 +87,7 @@ func TestOwnerAndServerAreTwo(t *testing.T) {
 	require.Len(t, all, 2)
 	_, err = server.CreateNamespace(ctx, "third")
 	require.ErrorContains(t, err, "permission denied", "a server makes no namespaces")
-	good, _, err := server.VerifyAudit(ctx, n.ID, access.AuditMark{}, 1000)
+	good, _, err := server.VerifyAudit(ctx, n.ID, access.AuditCheck{}, 1000)
 	require.NoError(t, err)
 	require.EqualValues(t, 1, good.Seq)
 

@@ -38,7 +38,7 @@ func (e *Engine) OpenSession(
 		if !created {
 			return nil
 		}
-		return audit(ctx, tx, auditParams{o.Namespace, o.Actor, "queue.create", o.Queue}, struct {
+		return e.api.log.write(ctx, tx, auditParams{o.Namespace, o.Actor, "queue.create", o.Queue}, struct {
 			Worker string `json:"worker"`
 		}{o.Name})
 	})

@@ -93,7 +93,7 @@ func (a *API) setQueue(ctx context.Context, o job.QueueParams, action string, pa
 		if err != nil {
 			return err
 		}
-		return audit(ctx, tx, auditParams{o.Namespace, o.Actor, action, o.Name}, struct {
+		return a.log.write(ctx, tx, auditParams{o.Namespace, o.Actor, action, o.Name}, struct {
 			Note string `json:"note,omitempty"`
 		}{o.Note})
 	})

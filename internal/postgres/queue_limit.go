@@ -26,17 +26,17 @@ func (a *API) CreateQueue(ctx context.Context, o job.QueueParams) error {
 		if tag.RowsAffected() == 0 {
 			return fmt.Errorf("%w: a queue named %q already exists; set its limits with PUT", ErrConflict, o.Name)
 		}
-		return writeLimits(ctx, tx, &o, "queue.create")
+		return a.writeLimits(ctx, tx, &o, "queue.create")
 	})
 }
 
-func writeLimits(ctx context.Context, tx pgx.Tx, o *job.QueueParams, action string) error {
+func (a *API) writeLimits(ctx context.Context, tx pgx.Tx, o *job.QueueParams, action string) error {
 	l := o.Limits
 	_, err := tx.Exec(ctx, limitQueue, o.Namespace, o.Name, l.MaxRunning, l.Rate.Count, l.Rate.Seconds, l.Burst)
 	if err != nil {
 		return err
 	}
-	return audit(ctx, tx, auditParams{o.Namespace, o.Actor, action, o.Name}, struct {
+	return a.log.write(ctx, tx, auditParams{o.Namespace, o.Actor, action, o.Name}, struct {
 		MaxRunning int32  `json:"max_running,omitempty"`
 		Rate       string `json:"rate,omitempty"`
 		Burst      int32  `json:"burst,omitempty"`
@@ -58,7 +58,7 @@ func (e *Engine) LimitQueue(ctx context.Context, o job.QueueParams) error {
 		if err != nil {
 			return err
 		}
-		return writeLimits(ctx, tx, &o, "queue.limit")
+		return e.api.writeLimits(ctx, tx, &o, "queue.limit")
 	})
 	if err != nil || was || !o.Limits.Limited() {
 		return err

@@ -23,7 +23,7 @@ const (
 // trust moves the mark of the clock to now, in a transaction that has locked the row of cluster. This is where a restore
 // is noticed: the mark of a restored database is old, and until a transaction like this has moved it, no statement plans
 // or claims anything.
-func trust(ctx context.Context, tx pgx.Tx) (s clock.Sample, r *job.Restore, err error) {
+func (l auditLog) trust(ctx context.Context, tx pgx.Tx) (s clock.Sample, r *job.Restore, err error) {
 	var before, now clock.Server
 	row := tx.QueryRow(ctx, `
 SELECT `+readSample+`, trusted_system, trusted_timeline, belfry_system(), belfry_timeline() FROM cluster WHERE only_row`)
@@ -37,7 +37,7 @@ SELECT `+readSample+`, trusted_system, trusted_timeline, belfry_system(), belfry
 	switch {
 	case clock.Restored(before, now, s):
 		r = &job.Restore{From: s.Mark, Until: s.Now}
-		return s, r, hold(ctx, tx, before, now, s)
+		return s, r, l.hold(ctx, tx, before, now, s)
 	case !s.Mark.IsZero():
 		_, err = tx.Exec(ctx, missedSince, s.Mark)
 	}
@@ -61,7 +61,7 @@ UPDATE partition SET owner = NULL, epoch = greatest(epoch, (extract(epoch FROM n
 
 // hold records that the database was restored from a backup of the time s.Mark. The audit log of the default namespace
 // names the fork.
-func hold(ctx context.Context, tx pgx.Tx, before, now clock.Server, s clock.Sample) error {
+func (l auditLog) hold(ctx context.Context, tx pgx.Tx, before, now clock.Server, s clock.Sample) error {
 	if _, err := tx.Exec(ctx, holdRuns, s.Mark, now.Timeline, attemptStep, attemptLimit); err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func hold(ctx context.Context, tx pgx.Tx, before, now clock.Server, s clock.Samp
 	if err := pool.Enter(ctx, tx, pool.In(access.DefaultNamespace)); err != nil {
 		return err
 	}
-	return audit(ctx, tx, auditParams{access.DefaultNamespace, itself, "database.restore", "database"}, struct {
+	return l.write(ctx, tx, auditParams{access.DefaultNamespace, itself, "database.restore", "database"}, struct {
 		From   time.Time    `json:"from"`
 		Until  time.Time    `json:"until"`
 		Before clock.Server `json:"before"`

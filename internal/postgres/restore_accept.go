@@ -43,7 +43,7 @@ func (a *Admin) AcceptRestore(ctx context.Context, p job.AcceptParams) (out job.
 		if err := release(ctx, tx, &r, p); err != nil {
 			return err
 		}
-		return auditAccepted(ctx, tx, &r, p)
+		return a.auditAccepted(ctx, tx, &r, p)
 	})
 }
 
@@ -268,7 +268,7 @@ func release(ctx context.Context, tx pgx.Tx, r *job.Restore, p job.AcceptParams)
 	return err
 }
 
-func auditAccepted(ctx context.Context, tx pgx.Tx, r *job.Restore, p job.AcceptParams) error {
+func (a *Admin) auditAccepted(ctx context.Context, tx pgx.Tx, r *job.Restore, p job.AcceptParams) error {
 	if err := pool.Enter(ctx, tx, pool.In(access.DefaultNamespace)); err != nil {
 		return err
 	}
@@ -276,7 +276,7 @@ func auditAccepted(ctx context.Context, tx pgx.Tx, r *job.Restore, p job.AcceptP
 	if p.Run {
 		occurrences = "run"
 	}
-	return audit(ctx, tx, auditParams{access.DefaultNamespace, itself, "restore.accept", "database"}, struct {
+	return a.api.log.write(ctx, tx, auditParams{access.DefaultNamespace, itself, "restore.accept", "database"}, struct {
 		From        time.Time `json:"from"`
 		To          time.Time `json:"to"`
 		Occurrences string    `json:"occurrences"`

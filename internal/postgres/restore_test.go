@@ -119,7 +119,7 @@ func TestARestoreHoldsTheForgottenTime(t *testing.T) {
 	require.EqualValues(t, planned, r.Occurrences[0].Count)
 	require.EqualValues(t, skipped, r.Occurrences[1].Count)
 	require.EqualValues(t, skipped, r.Occurrences[1].Runs, "missed: all")
-	mark, more, err := b.store.VerifyAudit(t.Context(), access.DefaultNamespace, access.AuditMark{}, 100)
+	mark, more, err := b.store.VerifyAudit(t.Context(), access.DefaultNamespace, access.AuditCheck{}, 100)
 	require.NoError(t, err)
 	require.False(t, more)
 	require.Positive(t, mark.Seq)

@@ -40,7 +40,7 @@ func (a *API) CancelRun(ctx context.Context, o job.RunParams) (attempt int16, er
 		if state == job.Pending {
 			attempt = 0
 		}
-		return audit(ctx, tx, auditParams{o.Namespace, o.Actor, "run.cancel", job.FormatRunID(k)}, struct {
+		return a.log.write(ctx, tx, auditParams{o.Namespace, o.Actor, "run.cancel", job.FormatRunID(k)}, struct {
 			Job     string `json:"job"`
 			Attempt int16  `json:"attempt,omitempty"` // that was under way
 		}{job.FormatJobID(k.Job), attempt})

@@ -78,7 +78,7 @@ func (a *API) retryAs(ctx context.Context, o job.RunParams, action string, deadO
 		if err := storeResponse(ctx, tx, o.Namespace, o.Idempotent, k); err != nil {
 			return err
 		}
-		return audit(ctx, tx, auditParams{o.Namespace, o.Actor, action, job.FormatRunID(k)}, struct {
+		return a.log.write(ctx, tx, auditParams{o.Namespace, o.Actor, action, job.FormatRunID(k)}, struct {
 			Job  string `json:"job"`
 			Name string `json:"name"`
 		}{job.FormatJobID(k.Job), name})

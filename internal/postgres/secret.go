@@ -17,6 +17,8 @@ type Sealer interface {
 	Seal(plain, bound []byte) ([]byte, error)
 	Open(sealed, bound []byte) ([]byte, error)
 	Prefix() []byte // the first bytes of everything that it seals now
+	// Knows reports whether it has the key that sealed a value.
+	Knows(sealed []byte) bool
 }
 
 const readSecret = `
@@ -81,7 +83,7 @@ SELECT count(*), coalesce(max(version) FILTER (WHERE name = $2), 0) FROM secret 
 		if info, err = pgx.CollectExactlyOneRow(rows, scanSecret); err != nil {
 			return err
 		}
-		return audit(ctx, tx, auditParams{o.Namespace, o.Actor, "secret.set", o.Name}, struct {
+		return a.log.write(ctx, tx, auditParams{o.Namespace, o.Actor, "secret.set", o.Name}, struct {
 			Version int32 `json:"version"`
 		}{version})
 	})
@@ -116,7 +118,7 @@ func (a *API) DeleteSecret(ctx context.Context, namespace uuid.UUID, name, actor
 		if tag.RowsAffected() == 0 {
 			return ErrNotFound
 		}
-		return audit(ctx, tx, auditParams{namespace, actor, "secret.delete", name}, struct{}{})
+		return a.log.write(ctx, tx, auditParams{namespace, actor, "secret.delete", name}, struct{}{})
 	})
 }
 

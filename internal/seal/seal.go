@@ -11,6 +11,7 @@ package seal
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -102,6 +103,20 @@ func (k *Keyset) Fingerprint() string {
 
 // Prefix is the beginning of every value that the key in use has sealed.
 func (k *Keyset) Prefix() []byte { return k.prefix }
+
+// Knows reports whether the keyset has the key that sealed a value.
+func (k *Keyset) Knows(sealed []byte) bool {
+	if len(sealed) < len(k.prefix) || sealed[0] != k.prefix[0] {
+		return false
+	}
+	id := binary.BigEndian.Uint32(sealed[1:])
+	for i := range k.handle.Len() {
+		if entry, err := k.handle.Entry(i); err == nil && entry.KeyID() == id {
+			return true
+		}
+	}
+	return false
+}
 
 // Add returns the keyset with another key, which only decrypts until it is in use.
 func (k *Keyset) Add() (*Keyset, error) {

@@ -15,8 +15,8 @@ import (
 type AuditLog interface {
 	Audit(ctx context.Context, o access.AuditParams) (access.AuditPage, error)
 	VerifyAudit(
-		ctx context.Context, namespace uuid.UUID, from access.AuditMark, limit int,
-	) (good access.AuditMark, more bool, err error)
+		ctx context.Context, namespace uuid.UUID, from access.AuditCheck, limit int,
+	) (good access.AuditCheck, more bool, err error)
 }
 
 func (s *Server) registerAudit() {
@@ -30,6 +30,7 @@ func (s *Server) registerAudit() {
 		ID: "verify-audit", Route: "GET /audit:verify", Summary: "Check that nothing was changed in the audit log",
 		Description: "Each entry's hash covers the one before it, so an entry that was changed or taken out shows. " +
 			"Entries cut off at the end do not: keep a mark elsewhere, as the log of a node does, and send it as from. " +
+			"Nodes with a keyset seal each entry, and a node with the keyset checks the seals. " +
 			"One request checks up to 10,000 entries: go on with next_page_token as long as there is one.",
 		Role: access.Admin,
 	}, s.verifyAudit)
@@ -91,6 +92,8 @@ const maxVerified = 10_000
 type verifyAuditInput struct {
 	PageToken string `query:"page_token" maxLength:"1000" doc:"next_page_token of the last response. Default: the start."`
 	From      string `query:"from" maxLength:"100" doc:"A mark: this entry must still be there, and later ones are checked."`
+
+	UnsealedTo int64 `query:"unsealed_to" minimum:"0" doc:"The last entry that may lack a seal although one before it has one."`
 }
 
 // AuditVerification is the result of checking the audit log.
@@ -100,6 +103,11 @@ type AuditVerification struct {
 	Hash    []byte `json:"hash,omitempty" doc:"Hash of the last unchanged entry. Keep it elsewhere, and compare it later."`
 	Problem string `json:"problem,omitempty" doc:"What is wrong with the next entry."`
 
+	SealedFrom int64 `json:"sealed_from,omitempty" doc:"The first checked entry that has a seal. Absent: none has one."`
+	Sealed     int64 `json:"sealed" doc:"Checked entries whose seal is right."`
+	Unsealed   int64 `json:"unsealed" doc:"Checked entries without a seal: whoever wrote them had no keyset."`
+	Unchecked  int64 `json:"unchecked" doc:"Checked entries whose seal this node cannot check: it lacks the key."`
+
 	NextPageToken string `json:"next_page_token,omitempty" doc:"page_token of the next page. Absent: no more."`
 }
 
@@ -108,11 +116,10 @@ type verifyAuditOutput struct {
 }
 
 func (s *Server) verifyAudit(ctx context.Context, in *verifyAuditInput) (*verifyAuditOutput, error) {
-	out := &verifyAuditOutput{}
-	var from access.AuditMark
+	from := access.AuditCheck{UnsealedTo: in.UnsealedTo}
 	if in.From != "" {
 		var ok bool
-		if from, ok = access.ParseAuditMark(in.From); !ok {
+		if from.AuditMark, ok = access.ParseAuditMark(in.From); !ok {
 			return nil, badMark()
 		}
 	}
@@ -120,14 +127,21 @@ func (s *Server) verifyAudit(ctx context.Context, in *verifyAuditInput) (*verify
 		return nil, err
 	}
 	good, more, err := s.opts.Audit.VerifyAudit(ctx, rest.Principal(ctx).Namespace, from, maxVerified)
-	if broken, ok := errors.AsType[*access.AuditBroken](err); ok {
+	out := &verifyAuditOutput{Body: AuditVerification{
+		Entries: good.Seq, SealedFrom: good.SealedFrom, Sealed: good.Sealed, Unsealed: good.Unsealed,
+		Unchecked: good.Unchecked,
+	}}
+	broken, isBroken := errors.AsType[*access.AuditBroken](err)
+	unsealed, isUnsealed := errors.AsType[*access.AuditUnsealed](err)
+	switch {
+	case isBroken:
 		out.Body.Problem = broken.Error()
-		err = nil
-	}
-	if err != nil {
+	case isUnsealed:
+		out.Body.Problem = unsealed.Error()
+	case err != nil:
 		return nil, err
 	}
-	out.Body.OK, out.Body.Entries = out.Body.Problem == "", good.Seq
+	out.Body.OK = out.Body.Problem == ""
 	if good.Seq > 0 {
 		out.Body.Hash = good.Hash[:]
 	}

@@ -117,7 +117,7 @@ func TestAuditIsVerifiedInParts(t *testing.T) {
 		b.newKey(defaultNamespace, access.Viewer)
 	}
 	ctx := t.Context()
-	first, more, err := b.store.VerifyAudit(ctx, defaultNamespace, access.AuditMark{}, 5)
+	first, more, err := b.store.VerifyAudit(ctx, defaultNamespace, access.AuditCheck{}, 5)
 	require.NoError(t, err)
 	require.True(t, more)
 	require.EqualValues(t, 5, first.Seq)

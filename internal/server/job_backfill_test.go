@@ -92,7 +92,7 @@ SELECT partition, 0, 1, id, $1, $1, now(), $2, 1, 0, 0, queue_id FROM job`, due,
 	}
 	a = b.call("POST", "/jobs/none:backfill", fmt.Sprintf(`{"from":%q,"to":%q}`, at(-2), at(-1)))
 	require.Equal(t, 404, a.status)
-	good, _, err := b.store.VerifyAudit(t.Context(), defaultNamespace, access.AuditMark{}, 1000)
+	good, _, err := b.store.VerifyAudit(t.Context(), defaultNamespace, access.AuditCheck{}, 1000)
 	require.NoError(t, err)
 	require.EqualValues(t, 7, good.Seq, "a key, create, pause and four backfills")
 }

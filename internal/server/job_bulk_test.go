@@ -52,7 +52,7 @@ func TestManyJobsAtOnce(t *testing.T) {
 	require.Equal(t, "other", six["queue"])
 	require.Equal(t, map[string]any{"x": 1.}, six["payload"])
 	require.NotNil(t, six["next_due_at"])
-	good, _, err := b.store.VerifyAudit(t.Context(), defaultNamespace, access.AuditMark{}, 1000)
+	good, _, err := b.store.VerifyAudit(t.Context(), defaultNamespace, access.AuditCheck{}, 1000)
 	require.NoError(t, err)
 	require.EqualValues(t, 3, good.Seq, "a key, a job, a bulk")
 

@@ -166,7 +166,7 @@ func TestTheLifeOfAJob(t *testing.T) {
 	require.Equal(t, []string{
 		"job.delete", "job.trigger", "job.resume", "job.pause", "job.create", "job.update", "job.create", "key.create",
 	}, actions)
-	good, _, err := b.store.VerifyAudit(t.Context(), defaultNamespace, access.AuditMark{}, 1000)
+	good, _, err := b.store.VerifyAudit(t.Context(), defaultNamespace, access.AuditCheck{}, 1000)
 	require.NoError(t, err)
 	require.EqualValues(t, len(page.Entries), good.Seq)
 }

@@ -1371,6 +1371,18 @@ type AuditVerification struct {
 
 	// Problem What is wrong with the next entry.
 	Problem string `json:"problem,omitempty,omitzero"`
+
+	// Sealed Checked entries whose seal is right.
+	Sealed int64 `json:"sealed"`
+
+	// SealedFrom The first checked entry that has a seal. Absent: none has one.
+	SealedFrom int64 `json:"sealed_from,omitempty,omitzero"`
+
+	// Unchecked Checked entries whose seal this node cannot check: it lacks the key.
+	Unchecked int64 `json:"unchecked"`
+
+	// Unsealed Checked entries without a seal: whoever wrote them had no keyset.
+	Unsealed int64 `json:"unsealed"`
 }
 
 // Backfill defines model for Backfill.
@@ -4586,6 +4598,9 @@ type VerifyAuditParams struct {
 
 	// From A mark: this entry must still be there, and later ones are checked.
 	From *string `form:"from,omitempty" json:"from,omitempty"`
+
+	// UnsealedTo The last entry that may lack a seal although one before it has one.
+	UnsealedTo *int64 `form:"unsealed_to,omitempty" json:"unsealed_to,omitempty"`
 }
 
 // ListDeadLettersParams defines parameters for ListDeadLetters.
@@ -5358,7 +5373,7 @@ type ClientInterface interface {
 
 	// VerifyAudit Check that nothing was changed in the audit log
 	//
-	// Each entry's hash covers the one before it, so an entry that was changed or taken out shows. Entries cut off at the end do not: keep a mark elsewhere, as the log of a node does, and send it as from. One request checks up to 10,000 entries: go on with next_page_token as long as there is one.
+	// Each entry's hash covers the one before it, so an entry that was changed or taken out shows. Entries cut off at the end do not: keep a mark elsewhere, as the log of a node does, and send it as from. Nodes with a keyset seal each entry, and a node with the keyset checks the seals. One request checks up to 10,000 entries: go on with next_page_token as long as there is one.
 	//
 	// Corresponds with GET /api/v1/audit:verify (the `VerifyAudit` operationId).
 	VerifyAudit(ctx context.Context, params *VerifyAuditParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -6309,7 +6324,7 @@ func (c *RawClient) ListAudit(ctx context.Context, params *ListAuditParams, reqE
 
 // VerifyAudit Check that nothing was changed in the audit log
 //
-// Each entry's hash covers the one before it, so an entry that was changed or taken out shows. Entries cut off at the end do not: keep a mark elsewhere, as the log of a node does, and send it as from. One request checks up to 10,000 entries: go on with next_page_token as long as there is one.
+// Each entry's hash covers the one before it, so an entry that was changed or taken out shows. Entries cut off at the end do not: keep a mark elsewhere, as the log of a node does, and send it as from. Nodes with a keyset seal each entry, and a node with the keyset checks the seals. One request checks up to 10,000 entries: go on with next_page_token as long as there is one.
 //
 // Corresponds with GET /api/v1/audit:verify (the `VerifyAudit` operationId).
 func (c *RawClient) VerifyAudit(ctx context.Context, params *VerifyAuditParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -8559,6 +8574,18 @@ func NewVerifyAuditRequest(server string, params *VerifyAuditParams) (*http.Requ
 		if params.From != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "from", *params.From, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.UnsealedTo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "unsealed_to", *params.UnsealedTo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -13431,7 +13458,7 @@ type ClientWithResponsesInterface interface {
 
 	// VerifyAuditWithResponse Check that nothing was changed in the audit log
 	//
-	// Each entry's hash covers the one before it, so an entry that was changed or taken out shows. Entries cut off at the end do not: keep a mark elsewhere, as the log of a node does, and send it as from. One request checks up to 10,000 entries: go on with next_page_token as long as there is one.
+	// Each entry's hash covers the one before it, so an entry that was changed or taken out shows. Entries cut off at the end do not: keep a mark elsewhere, as the log of a node does, and send it as from. Nodes with a keyset seal each entry, and a node with the keyset checks the seals. One request checks up to 10,000 entries: go on with next_page_token as long as there is one.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -18674,7 +18701,7 @@ func (c *ClientWithResponses) ListAuditWithResponse(ctx context.Context, params 
 
 // VerifyAuditWithResponse Check that nothing was changed in the audit log
 //
-// Each entry's hash covers the one before it, so an entry that was changed or taken out shows. Entries cut off at the end do not: keep a mark elsewhere, as the log of a node does, and send it as from. One request checks up to 10,000 entries: go on with next_page_token as long as there is one.
+// Each entry's hash covers the one before it, so an entry that was changed or taken out shows. Entries cut off at the end do not: keep a mark elsewhere, as the log of a node does, and send it as from. Nodes with a keyset seal each entry, and a node with the keyset checks the seals. One request checks up to 10,000 entries: go on with next_page_token as long as there is one.
 //
 // Returns a wrapper object for the known response body format(s).
 //

@@ -210,7 +210,7 @@ func TestAPIDuringFaults(t *testing.T) {
 	require.Zero(t, r.Unpaused)
 	require.Zero(t, r.Phantom)
 	require.Zero(t, r.NotAudited)
-	_, _, err := c.store.VerifyAudit(t.Context(), access.DefaultNamespace, access.AuditMark{}, 1_000_000)
+	_, _, err := c.store.VerifyAudit(t.Context(), access.DefaultNamespace, access.AuditCheck{}, 1_000_000)
 	require.NoError(t, err)
 }
 

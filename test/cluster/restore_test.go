@@ -170,11 +170,11 @@ func newRestored(t *testing.T) *restored {
 	}
 	require.NotEmpty(t, c.sink.since(r.until))
 	var broken *access.AuditBroken
-	_, _, err = c.store.VerifyAudit(t.Context(), access.DefaultNamespace, forgotten, 100)
+	_, _, err = c.store.VerifyAudit(t.Context(), access.DefaultNamespace, access.AuditCheck{AuditMark: forgotten}, 100)
 	require.ErrorAs(t, err, &broken, "the forgotten entry is not there")
 	r.verify(r.mark)
 	_, _, err = c.store.VerifyAudit(t.Context(), access.DefaultNamespace,
-		access.AuditMark{Seq: r.mark.Seq, Hash: forgotten.Hash}, 100)
+		access.AuditCheck{AuditMark: access.AuditMark{Seq: r.mark.Seq, Hash: forgotten.Hash}}, 100)
 	require.ErrorAs(t, err, &broken, "the chains have forked")
 	return r
 }
@@ -227,10 +227,11 @@ func (r *restored) accept(occurrences string) {
 // verify checks the chain of the audit log from a mark on.
 func (r *restored) verify(from access.AuditMark) access.AuditMark {
 	r.c.t.Helper()
-	mark, more, err := r.c.store.VerifyAudit(r.c.t.Context(), access.DefaultNamespace, from, 1000)
+	check := access.AuditCheck{AuditMark: from}
+	good, more, err := r.c.store.VerifyAudit(r.c.t.Context(), access.DefaultNamespace, check, 1000)
 	require.NoError(r.c.t, err)
 	require.False(r.c.t, more)
-	return mark
+	return good.AuditMark
 }
 
 // forgotten counts the deliveries that the restored database does not know.

@@ -47,7 +47,8 @@ func TestAuditLog(t *testing.T) {
 	require.Contains(t, out, "note=moved")
 	require.Regexp(t, `\d+ +\S+ \S+ +test +job\.pause`, out)
 	require.Less(t, strings.Index(out, "job.pause"), strings.Index(out, "job.create"), "newest first")
-	require.Regexp(t, `^verified: no entry was changed, of \d+\nmark of the last one: \d+:\S{44}\n$`, a.Good("audit", "verify"))
+	require.Regexp(t, `^verified: no entry was changed, of \d+\nseals: \d+ seals checked; the first sealed entry is 1\n`+
+		`mark of the last one: \d+:\S{44}\n$`, a.Good("audit", "verify"))
 
 	mark := regexp.MustCompile(`\d+:\S{44}`).FindString(a.Good("audit", "verify"))
 	require.Contains(t, a.Good("audit", "verify", "--from", mark), "verified")

@@ -121,23 +121,48 @@ type verifyView struct {
 	Entries       int64  `json:"entries"`
 	Hash          string `json:"hash,omitempty"` // of the last entry
 	Problem       string `json:"problem,omitempty"`
+	SealedFrom    int64  `json:"sealed_from,omitempty"`
+	Sealed        int64  `json:"sealed"`
+	Unsealed      int64  `json:"unsealed"`
+	Unchecked     int64  `json:"unchecked"`
 	NextPageToken string `json:"next_page_token,omitempty"`
 }
 
+// seals says which seals were checked, in words. Most logs have either none or one on each entry.
+func (v *verifyView) seals() string {
+	text := "no entry has a seal: nodes have no keyset (secrets.keyset_file)"
+	if v.SealedFrom > 0 {
+		text = fmt.Sprintf("%d seals checked; the first sealed entry is %d", v.Sealed, v.SealedFrom)
+	}
+	if v.SealedFrom > 0 && v.Unsealed > 0 {
+		text += fmt.Sprintf("; %d entries have no seal", v.Unsealed)
+	}
+	if v.Unchecked > 0 {
+		text += fmt.Sprintf("; %d seals not checked, because the server has no keyset with their key", v.Unchecked)
+	}
+	return text
+}
+
 func newAuditVerify() *cobra.Command {
-	from := ""
+	from, unsealed := "", int64(0)
 	cmd := remote.Flags(&cobra.Command{
 		Use: "verify", Short: "Check that no entry of the audit log was changed or removed", Args: usage.Args(0, 0),
 		Long: `Check the audit log of your namespace: the hash of each entry covers the entry before
 it, so a changed or removed entry is found. Entries removed at the end are found only
 with a mark that was kept elsewhere: nodes log one each hour, and this command prints
 one. With --from the entry of the mark must still be there, and later ones are checked.
+
+Nodes with a keyset seal each entry, and a server with the keyset checks the seals: no
+one else can change or add a sealed entry. An entry without a seal after sealed ones is
+a problem, unless --unsealed-to names it or a later one: nodes without the keyset, or
+of an older version, wrote it.
+
 The exit code is 1 if the log was changed. It needs the role admin.`,
 		Example: `  belfry audit verify
   belfry audit verify --from 12:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=
   belfry audit verify -o json`,
 		RunE: remote.Run(func(ctx context.Context, r *remote.Server, _ []string) error {
-			v, err := verifyAudit(ctx, r, from)
+			v, err := verifyAudit(ctx, r, from, unsealed)
 			if err != nil {
 				return err
 			}
@@ -148,6 +173,7 @@ The exit code is 1 if the log was changed. It needs the role admin.`,
 			err = r.Show(raw, func() error {
 				if v.OK {
 					r.Line("%s: no entry was changed, of %d", terminal.Green.Render("verified"), v.Entries)
+					r.Line("seals: %s", v.seals())
 					if v.Hash != "" {
 						r.Line("mark of the last one: %d:%s", v.Entries, v.Hash)
 					}
@@ -161,12 +187,13 @@ The exit code is 1 if the log was changed. It needs the role admin.`,
 		}),
 	})
 	cmd.Flags().StringVar(&from, "from", "", "mark of an entry that was kept elsewhere")
+	cmd.Flags().Int64Var(&unsealed, "unsealed-to", 0, "number of the last entry that may lack a seal")
 	return cmd
 }
 
 // verifyAudit verifies the log page by page, after a mark, and returns the result for all of it.
-func verifyAudit(ctx context.Context, r *remote.Server, from string) (v verifyView, err error) {
-	query := url.Values{}
+func verifyAudit(ctx context.Context, r *remote.Server, from string, unsealed int64) (v verifyView, err error) {
+	query := url.Values{"unsealed_to": {strconv.FormatInt(unsealed, 10)}}
 	if from != "" {
 		query.Set("from", from)
 	}

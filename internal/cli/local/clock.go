@@ -126,7 +126,7 @@ what is due later and removes history: this cannot be undone.`,
 					"correct it, or use --force if the clock of the database is right",
 					s.Now.Format(time.RFC3339), clock.Now().UTC().Format(time.RFC3339))
 			}
-			if s, err = app.ConfirmClock(cmd.Context(), v.DatabaseURL); err != nil {
+			if s, err = app.ConfirmClock(cmd.Context(), databaseOf(v)); err != nil {
 				return err
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "confirmed: it is %s\n", s.Now.Format(time.RFC3339))

@@ -39,6 +39,11 @@ func loadConfig(cmd *cobra.Command) (*config.Values, error) {
 	return v, err
 }
 
+// databaseOf returns the database of the settings, with the keyset that seals entries of the audit log.
+func databaseOf(v *config.Values) app.Database {
+	return app.Database{URL: v.DatabaseURL, Keyset: v.Secrets.Keyset}
+}
+
 // databaseFlags adds the flags of a command that needs the database, and those of other settings.
 func databaseFlags(flags *pflag.FlagSet, others ...string) {
 	config.Flags(flags, append([]string{"database_url", "database_url_file", "insecure_database"}, others...)...)

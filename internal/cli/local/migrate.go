@@ -50,7 +50,7 @@ while a live node does not know it.`,
 			if err := grant(cmd, v.DatabaseURL, role, created); err != nil || noKey {
 				return err
 			}
-			secret, err := app.FirstKey(cmd.Context(), v.DatabaseURL)
+			secret, err := app.FirstKey(cmd.Context(), databaseOf(v))
 			if err != nil || secret == "" {
 				return err
 			}

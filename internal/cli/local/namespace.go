@@ -39,7 +39,7 @@ func newNamespaceCreate() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			secret, err := app.CreateNamespace(cmd.Context(), v.DatabaseURL, args[0])
+			secret, err := app.CreateNamespace(cmd.Context(), databaseOf(v), args[0])
 			if err != nil {
 				return err
 			}
@@ -68,7 +68,7 @@ nodes has no effect.`,
 					return usage.Errorf("%q is not a time; use one such as 365d, or default", args[1])
 				}
 			}
-			return app.KeepNamespace(cmd.Context(), v.DatabaseURL, args[0], d)
+			return app.KeepNamespace(cmd.Context(), databaseOf(v), args[0], d)
 		},
 	}
 }
@@ -128,7 +128,7 @@ func newNamespaceKey() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			secret, err := app.CreateKey(cmd.Context(), v.DatabaseURL, args[0], name, access.Role(role))
+			secret, err := app.CreateKey(cmd.Context(), databaseOf(v), args[0], name, access.Role(role))
 			if err != nil {
 				return err
 			}

@@ -195,7 +195,7 @@ func acceptRestore(cmd *cobra.Command, p job.AcceptParams) error {
 	if err != nil {
 		return err
 	}
-	out, err := app.AcceptRestore(cmd.Context(), v.DatabaseURL, p)
+	out, err := app.AcceptRestore(cmd.Context(), databaseOf(v), p)
 	if err != nil {
 		return err
 	}

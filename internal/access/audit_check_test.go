@@ -1,0 +1,52 @@
+package access_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/access"
+)
+
+// TestOnceSealedAlwaysSealed: seals may begin at some entry, and the first ones may be of a key that was dropped since.
+// An entry with less than the ones before it is reported, unless the caller knows why.
+func TestOnceSealedAlwaysSealed(t *testing.T) {
+	t.Parallel()
+	const n, u, g, b = access.SealNone, access.SealUnknown, access.SealGood, access.SealBad
+	for _, c := range []struct {
+		seals      []access.SealState
+		unsealedTo int64
+		good       int64 // entries before the problem
+		want       string
+	}{
+		{[]access.SealState{n, n, n}, 0, 3, ""},
+		{[]access.SealState{n, g, g}, 0, 3, ""},
+		{[]access.SealState{n, u, u, g, g}, 0, 5, ""},
+		{[]access.SealState{n, u, u}, 0, 3, ""},
+		{[]access.SealState{n, g, n}, 0, 2, "entry 3 of 2026-01-02T03:04:05Z has no seal"},
+		{[]access.SealState{n, g, n, g}, 3, 4, ""},
+		{[]access.SealState{n, g, n, g, n}, 3, 4, "entry 5 of 2026-01-02T03:04:05Z has no seal"},
+		{[]access.SealState{u, n}, 0, 1, "entry 2 of 2026-01-02T03:04:05Z has no seal"},
+		{[]access.SealState{g, u, g}, 0, 1, "entry 2 of 2026-01-02T03:04:05Z has no seal"},
+		{[]access.SealState{g, b}, 9, 1, "entry 2 of 2026-01-02T03:04:05Z is not what was written"},
+		{[]access.SealState{b}, 9, 0, "entry 1 of 2026-01-02T03:04:05Z is not what was written"},
+	} {
+		check := access.AuditCheck{UnsealedTo: c.unsealedTo}
+		var err error
+		for i, s := range c.seals {
+			e := entry()
+			e.Seq = int64(i + 1)
+			e.Hash = e.Chain(access.DefaultNamespace, check.Hash)
+			if err = check.Next(access.DefaultNamespace, e, s); err != nil {
+				break
+			}
+		}
+		if c.want == "" {
+			require.NoError(t, err, "%v", c)
+		} else {
+			require.ErrorContains(t, err, c.want, "%v", c)
+		}
+		require.Equal(t, c.good, check.Seq, "%v", c)
+		require.Equal(t, c.good, check.Sealed+check.Unsealed+check.Unchecked, "%v", c)
+	}
+}
