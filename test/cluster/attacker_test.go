@@ -62,7 +62,11 @@ func (a *attacker) clear() {
 	ctx, cancel := context.WithTimeout(a.t.Context(), 5*time.Minute)
 	defer cancel()
 	const pending, live = `
-DELETE FROM run WHERE state = 0 AND job_id IN (SELECT id FROM job WHERE namespace_id = $1)`, `
+WITH pending AS (
+    SELECT partition, job_id, due_at, seq FROM run
+    WHERE state = 0 AND job_id IN (SELECT id FROM job WHERE namespace_id = $1) FOR UPDATE SKIP LOCKED)
+DELETE FROM run USING pending p
+WHERE (run.partition, run.job_id, run.due_at, run.seq) = (p.partition, p.job_id, p.due_at, p.seq)`, `
 SELECT count(*) FROM run WHERE job_id IN (SELECT id FROM job WHERE namespace_id = $1)`
 	require.NoError(a.t, until(ctx, func() bool {
 		_, err := a.c.pool.Exec(ctx, pending, a.namespace)
@@ -185,7 +189,9 @@ func addressed(i int) *net.Dialer {
 	return &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 3, byte(i/250), byte(i%250+1))}}
 }
 
-// repeat calls something again and again, n times at the same time, until stop.
+// repeat calls something again and again, n times at the same time, until stop. It waits a second after each call, as
+// answers to rejected requests ask for: an attack must not slow down a node by using up the CPU time of the machine that
+// it shares with the attacker.
 func (a *attacker) repeat(n int, once func(ctx context.Context, i int)) (stop func()) {
 	ctx, cancel := context.WithCancel(a.t.Context())
 	var all sync.WaitGroup
@@ -195,7 +201,7 @@ func (a *attacker) repeat(n int, once func(ctx context.Context, i int)) (stop fu
 				once(ctx, i)
 				select {
 				case <-ctx.Done():
-				case <-time.After(100 * time.Millisecond):
+				case <-time.After(time.Second):
 				}
 			}
 		})
@@ -212,13 +218,22 @@ func (a *attacker) longPolls() (stop func()) {
 	for i := range keys {
 		clients = append(clients, a.client(i))
 	}
+	sessions := make([]string, keys*polls) // their runs, of which there are none, need no heartbeat
 	return a.repeat(keys*polls, func(ctx context.Context, i int) {
 		u := clients[i%keys]
-		base := fmt.Sprintf("%s/queues/q%d/sessions", u.anyNode(), i%keys)
-		_, text := u.ask(ctx, http.MethodPost, base, `{"name":"w"}`)
+		path := fmt.Sprintf("/queues/q%d/sessions", i%keys)
 		var session struct{ ID string }
-		if json.Unmarshal(text, &session) == nil && session.ID != "" {
-			u.ask(ctx, http.MethodPost, base+"/"+session.ID+":claim", `{"handlers":["h"],"max":1,"wait_ms":20000}`)
+		if sessions[i] == "" {
+			_, text := u.call(ctx, http.MethodPost, path, `{"name":"w"}`)
+			if json.Unmarshal(text, &session) == nil {
+				sessions[i] = session.ID
+			}
+			return
+		}
+		claim := fmt.Sprintf("%s/%s:claim", path, sessions[i])
+		if got, text := u.call(ctx, http.MethodPost, claim, `{"handlers":["h"],"max":1,"wait_ms":20000}`); got == refused &&
+			strings.Contains(string(text), "session_expired") {
+			sessions[i] = ""
 		}
 	})
 }

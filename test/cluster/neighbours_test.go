@@ -1,8 +1,11 @@
 package cluster_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"os"
+	"regexp"
 	"testing"
 	"time"
 
@@ -25,7 +28,7 @@ func TestNeighbours(t *testing.T) {
 		fmt.Sprintf("BELFRY_SLOTS=%d", slots), "BELFRY_TARGETS_KINDS=http,worker,nats",
 	}})
 	phase := time.Duration(number("SECONDS", 2)) * time.Second
-	a := newAttacker(t, c, phase)
+	a := newAttacker(t, c, phase+phase/5)
 	attacks := []struct {
 		name  string
 		begin func() (stop func())
@@ -44,9 +47,14 @@ func TestNeighbours(t *testing.T) {
 	began := c.now()
 	c.awaitEnded(began.Add(3*time.Second), time.Minute)
 	var alone figures
+	only := regexp.MustCompile(cmp.Or(os.Getenv("ATTACK"), ".*"))
 	t.Logf("%-32s %8s %10s %10s %12s %12s", "attack", "runs", "p50", "p99", "ratio of p99", "slots taken")
 	for _, attack := range attacks {
+		if !only.MatchString(attack.name) {
+			continue
+		}
 		stop := attack.begin()
+		<-time.After(phase / 10) // until it has taken what it can
 		from := c.now()
 		<-time.After(phase)
 		to := c.now()

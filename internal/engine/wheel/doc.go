@@ -23,7 +23,9 @@
 //
 // A slot is 20 ms of time and holds the runs that may start by its beginning. A heap orders the slots.
 // Half a million runs in one second are 50 slots, so adding and taking a run cost the same however many
-// share its time. Runs of slots that have come are ready: one first-in-first-out list per priority.
+// share its time. Runs of slots that have come are ready: one first-in-first-out list per namespace and priority.
+// Namespaces take turns, so that a million due runs of one of them do not delay the others. The wheel learns from claims
+// which namespace a queue belongs to.
 //
 // A run that is found again with an earlier run time gets an entry in that slot too. The entry in the later slot stays:
 // searching a slot of half a million runs for it would cost more than the claim that finds nothing.

@@ -28,10 +28,6 @@ func (f *fifo) pop() job.Run {
 	return r
 }
 
-func (f *fifo) delete(gone func(job.Run) bool) {
-	f.runs, f.head = slices.DeleteFunc(f.runs[f.head:], gone), 0
-}
-
 // slotHeap is a min-heap of slots.
 type slotHeap []int64
 

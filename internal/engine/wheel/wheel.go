@@ -21,7 +21,7 @@ type Wheel struct {
 	lead    time.Duration
 	buckets map[int64][]job.Run // by slot
 	slots   slotHeap            // those that have a bucket
-	ready   [job.MaxPriority + 1]fifo
+	ready   turns
 	known   map[job.RunKey]int64 // runs in the wheel, and runs taken and not released, with the slot of their run time
 	come    int64                // the last slot whose runs are ready
 	busy    map[uuid.UUID]*busyJob
@@ -29,6 +29,8 @@ type Wheel struct {
 	paused  pausedQueues
 	waiting waitlists
 	changed chan struct{}
+
+	namespaces map[int32]uuid.UUID // of queues
 }
 
 // New creates an empty wheel. Callers of Take ask for runs lead ahead of their run time.
@@ -42,6 +44,8 @@ func New(lead time.Duration) *Wheel {
 		paused:  newPausedQueues(),
 		waiting: newWaitlists(),
 		changed: make(chan struct{}, 1),
+
+		namespaces: map[int32]uuid.UUID{},
 	}
 }
 
@@ -70,7 +74,7 @@ func (w *Wheel) Len() int {
 func (w *Wheel) Upcoming() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	n := w.readyCount()
+	n := w.ready.size
 	for _, bucket := range w.buckets {
 		n += len(bucket)
 	}
@@ -126,7 +130,7 @@ func (w *Wheel) firstSlot() int64 {
 func (w *Wheel) Next() (time.Time, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.readyCount() > 0 {
+	if w.ready.size > 0 {
 		return time.Unix(0, 0), true
 	}
 	if len(w.slots) == 0 {
@@ -135,16 +139,10 @@ func (w *Wheel) Next() (time.Time, bool) {
 	return time.Unix(0, w.slots[0]*int64(SlotWidth)), true
 }
 
-func (w *Wheel) readyCount() (n int) {
-	for i := range w.ready {
-		n += w.ready[i].len()
-	}
-	return n
-}
+func (w *Wheel) pushReady(r job.Run) { w.ready.push(w.namespaces[r.Queue], r) }
 
-func (w *Wheel) pushReady(r job.Run) { w.ready[min(max(r.Priority, 0), job.MaxPriority)].push(r) }
-
-// Take takes up to n runs that may start by a time, higher priority first, and at most one of each job.
+// Take takes up to n runs that may start by a time, and at most one of each job. Namespaces take turns, and of each
+// namespace the run with the highest priority is first.
 // The caller gives each run back with Release or one of the Return methods. Runs of paused queues and
 // runs under limits are set aside instead.
 func (w *Wheel) Take(until time.Time, n int) []job.Run {
@@ -153,16 +151,14 @@ func (w *Wheel) Take(until time.Time, n int) []job.Run {
 	w.advance(slotBefore(until))
 	now := until.Add(-w.lead)
 	var out []job.Run
-	for p := len(w.ready) - 1; p >= 0; p-- {
-		for len(out) < n && w.ready[p].len() > 0 {
-			r := w.ready[p].pop()
-			if w.setAsideIfPaused(r) || w.waitIfLimited(r, now) || !w.reserve(r) {
-				continue
-			}
-			out = append(out, r)
+	for len(out) < n && w.ready.size > 0 {
+		r := w.ready.pop()
+		if w.setAsideIfPaused(r) || w.waitIfLimited(r, now) || !w.reserve(r) {
+			continue
 		}
+		out = append(out, r)
 	}
-	if w.readyCount() > 0 {
+	if w.ready.size > 0 {
 		w.Signal() // for the next claimer
 	}
 	return out
@@ -282,9 +278,7 @@ func (w *Wheel) DropPartitions(partitions []int16) {
 	for slot, bucket := range w.buckets {
 		w.buckets[slot] = slices.DeleteFunc(bucket, forget)
 	}
-	for i := range w.ready {
-		w.ready[i].delete(forget)
-	}
+	w.ready.delete(forget)
 	w.paused.delete(forget)
 	w.waiting.delete(forget)
 	w.dropBusy(forget, func(b *busyJob) bool { return dropped[b.partition] })

@@ -1,0 +1,87 @@
+package wheel
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/job"
+)
+
+// TestNamespacesTakeTurns: a namespace with many due runs, in many queues, and of the highest priority, does
+// not delay another one.
+func TestNamespacesTakeTurns(t *testing.T) {
+	t.Parallel()
+	const many, queues = 10_000, 100
+	due := time.Unix(1_000_000, 0)
+	w := New(0)
+	attacker, victim := uuid.New(), uuid.New()
+	known := []job.Attempt{{Namespace: victim, Queue: queues}}
+	for q := range int32(queues) {
+		known = append(known, job.Attempt{Namespace: attacker, Queue: q})
+	}
+	w.SetNamespaces(known)
+	run := func(queue int32, i int) job.Run {
+		id := uuid.New()
+		at := due.Add(time.Duration(i) * time.Microsecond)
+		r := job.Run{Key: job.Key{Partition: job.PartitionOf(id), Job: id, DueAt: at}, RunAt: at, Queue: queue}
+		if queue < queues {
+			r.Priority = job.MaxPriority
+		}
+		return r
+	}
+	for i := range many {
+		w.Add([]job.Run{run(int32(i%queues), i)})
+	}
+	w.advance(slotBefore(due.Add(time.Second))) // they are ready before the runs of the other namespace come
+	for i := range 5 {
+		w.Add([]job.Run{run(queues, many+i)})
+	}
+	w.Add([]job.Run{run(queues+1, many)}) // of an unknown namespace
+	taken := w.Take(due.Add(time.Second), 16)
+	require.Len(t, taken, 16)
+	var own []job.Run
+	unknown := 0
+	for _, r := range taken {
+		switch r.Queue {
+		case queues:
+			own = append(own, r)
+		case queues + 1:
+			unknown++
+		}
+	}
+	require.Len(t, own, 5)
+	require.Equal(t, 1, unknown)
+	for i := range own[1:] {
+		require.True(t, own[i].DueAt.Before(own[i+1].DueAt), "those of a namespace are in order")
+	}
+	rest := w.Take(due.Add(time.Second), 2*many)
+	require.Len(t, rest, many+6-16)
+	for i := range rest[1:] {
+		require.False(t, rest[i+1].DueAt.Before(rest[i].DueAt))
+	}
+	require.Zero(t, w.ready.size)
+}
+
+// TestDroppedPartitionsLeaveTheirTurns: what is left is taken in order.
+func TestDroppedPartitionsLeaveTheirTurns(t *testing.T) {
+	t.Parallel()
+	w := New(0)
+	a, b := uuid.New(), uuid.New()
+	w.SetNamespaces([]job.Attempt{{Namespace: a, Queue: 1}, {Namespace: b, Queue: 2}})
+	due := time.Unix(1_000_000, 0)
+	for i := range 100 {
+		id := uuid.New()
+		w.Add([]job.Run{{Key: job.Key{Partition: int16(i % 2), Job: id, DueAt: due}, RunAt: due, Queue: int32(1 + i%4/2)}})
+	}
+	w.advance(slotBefore(due.Add(time.Second)))
+	w.DropPartitions([]int16{1})
+	taken := w.Take(due.Add(time.Second), 1000)
+	require.Len(t, taken, 50)
+	for i, r := range taken {
+		require.Zero(t, r.Partition)
+		require.EqualValues(t, 1+i%2, r.Queue, "they take turns")
+	}
+}
