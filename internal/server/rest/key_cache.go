@@ -74,7 +74,9 @@ const hashesTTL = time.Second
 // knownHashes is the set of existing keys, by the first bytes of their hashes. It is read only while an
 // address sends too many unknown keys, at most once per hashesTTL. While one request reads it, others use the last one
 // for up to keyTTL, so that a slow database does not make them wait.
-type knownHashes struct{ Shared[struct{}, map[[8]byte]bool] }
+type knownHashes struct {
+	Shared[struct{}, map[[8]byte]bool]
+}
 
 func newKnownHashes() *knownHashes {
 	h := &knownHashes{}
