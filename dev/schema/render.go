@@ -11,7 +11,9 @@ var groups = []struct {
 	title  string
 	tables []string
 }{
-	{"Namespaces and keys", []string{"namespace", "api_key", "login_session"}},
+	{"Namespaces and keys", []string{
+		"namespace", "api_key", "login_session", "namespace_usage", "namespace_rate", "namespace_storage",
+	}},
 	{"Jobs and cursors", []string{"cursor", "cursor_skip", "job", "job_label", "job_version", "job_pause_end"}},
 	{"Runs and history", []string{
 		"run", "run_history", "run_history_kept", "run_history_copy", "history_rule",

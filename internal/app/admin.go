@@ -77,6 +77,13 @@ func KeepNamespace(ctx context.Context, at Database, name string, keep time.Dura
 	return database.With(ctx, at, func(db *postgres.DB) error { return db.Admin().KeepNamespace(ctx, name, keep) })
 }
 
+// Quotas sets quotas of a namespace, and returns all of them.
+func Quotas(ctx context.Context, at Database, name string, set access.QuotaParams) ([]access.QuotaUse, error) {
+	return database.From(ctx, at, func(db *postgres.DB) ([]access.QuotaUse, error) {
+		return db.Admin().SetQuotas(ctx, name, set)
+	})
+}
+
 // CreateKey creates a key of a namespace and returns its secret, also for an operator who has lost the last key.
 func CreateKey(ctx context.Context, at Database, namespace, name string, role access.Role) (secret string, err error) {
 	return database.From(ctx, at, func(db *postgres.DB) (string, error) {

@@ -140,7 +140,7 @@ func (n *node) newAPI(db *postgres.DB) *server.Server {
 		OIDC:  n.config.provider(),
 		Views: store, Overview: store, Live: store,
 		Queues: store, Workers: n.pull, Secrets: store, Reports: store, ReportKey: n.reportKey, Cluster: store,
-		Audit: store, Refused: n.refusals.Note, Interrupt: n.engine.Interrupt, Classify: classify,
+		Audit: store, Quotas: store, Refused: n.refusals.Note, Interrupt: n.engine.Interrupt, Classify: classify,
 		Check:   target.Checker(n.targets, config.AllKinds()),
 		Version: n.config.Version, TraceURL: n.config.Tracing.URL, Log: n.log, Observe: n.metrics,
 		Limits: rest.Limits{

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
@@ -75,11 +76,15 @@ func (a *API) createJobs(
 		return err
 	}
 	first, last := job.FormatJobID(c.jobs[0].job.ID), job.FormatJobID(c.jobs[len(c.jobs)-1].job.ID)
-	return a.log.write(ctx, tx, auditParams{o.Namespace, o.Actor, "job.create_bulk", first}, struct {
+	err = a.log.write(ctx, tx, auditParams{o.Namespace, o.Actor, "job.create_bulk", first}, struct {
 		Count int    `json:"count"`
 		First string `json:"first"`
 		Last  string `json:"last"`
 	}{len(c.jobs), first, last})
+	if err != nil {
+		return err
+	}
+	return c.checkQuota(ctx)
 }
 
 // IS NOT DISTINCT FROM: see whereJob.
@@ -115,6 +120,15 @@ type creation struct {
 
 	queues map[string]int32
 	now    time.Time
+	quota  bool // the namespace has a quota of jobs
+}
+
+// checkQuota is called last: see [checkQuota]. Namespaces without a quota pay nothing under the lock of the audit log.
+func (c *creation) checkQuota(ctx context.Context) error {
+	if !c.quota {
+		return nil
+	}
+	return checkQuota(ctx, c.tx, c.namespace, access.QuotaJobs, len(c.jobs))
 }
 
 func (c *creation) create(ctx context.Context) (err error) {
@@ -133,6 +147,8 @@ func (c *creation) create(ctx context.Context) (err error) {
 		}
 	}
 	var batch pgx.Batch
+	const hasQuota = `SELECT EXISTS (SELECT FROM namespace WHERE id = $1 AND max_jobs IS NOT NULL)`
+	batch.Queue(hasQuota, c.namespace).QueryRow(func(row pgx.Row) error { return row.Scan(&c.quota) })
 	rows.insert(&batch, c)
 	runs.insert(c.tx, &batch)
 	skipped.insert(&batch, c.now)

@@ -31,7 +31,10 @@ func (a *API) CreateJob(ctx context.Context, in job.CreateParams) (job.Job, erro
 			return err
 		}
 		entry := auditParams{in.Namespace, in.Actor, "job.create", job.FormatJobID(n.job.ID)}
-		return a.log.write(ctx, tx, entry, named{n.job.Name})
+		if err := a.log.write(ctx, tx, entry, named{n.job.Name}); err != nil {
+			return err
+		}
+		return c.checkQuota(ctx)
 	})
 	if err != nil {
 		return job.Job{}, nameTaken(err, n.definition.Name)

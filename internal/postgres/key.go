@@ -93,11 +93,15 @@ func (a *API) createKey(ctx context.Context, tx pgx.Tx, o access.KeyParams) (k a
 		return k, "", err
 	}
 	k.CreatedAt, k.ExpiresAt = k.CreatedAt.UTC(), deref(expires).UTC()
-	return k, secret, a.log.write(ctx, tx, auditParams{o.Namespace, o.Actor, "key.create", access.FormatKeyID(k.ID)}, struct {
+	err = a.log.write(ctx, tx, auditParams{o.Namespace, o.Actor, "key.create", access.FormatKeyID(k.ID)}, struct {
 		Name   string      `json:"name"`
 		Role   access.Role `json:"role"`
 		Queues []string    `json:"queues,omitempty"`
 	}{k.Name, k.Role, k.Queues})
+	if err != nil {
+		return k, "", err
+	}
+	return k, secret, checkQuota(ctx, tx, o.Namespace, access.QuotaKeys, 1)
 }
 
 // Principal returns who has a secret, by its hash. It works without a namespace, because the key determines it.

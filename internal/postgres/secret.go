@@ -83,9 +83,13 @@ SELECT count(*), coalesce(max(version) FILTER (WHERE name = $2), 0) FROM secret 
 		if info, err = pgx.CollectExactlyOneRow(rows, scanSecret); err != nil {
 			return err
 		}
-		return a.log.write(ctx, tx, auditParams{o.Namespace, o.Actor, "secret.set", o.Name}, struct {
+		err = a.log.write(ctx, tx, auditParams{o.Namespace, o.Actor, "secret.set", o.Name}, struct {
 			Version int32 `json:"version"`
 		}{version})
+		if err != nil || version > 1 {
+			return err
+		}
+		return checkQuota(ctx, tx, o.Namespace, access.QuotaSecrets, 1)
 	})
 	return info, err
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/server/load"
 	"github.com/belfry-dev/belfry/internal/server/oidc"
 	"github.com/belfry-dev/belfry/internal/server/overview"
+	"github.com/belfry-dev/belfry/internal/server/quotas"
 	"github.com/belfry-dev/belfry/internal/server/rest"
 	"github.com/belfry-dev/belfry/internal/server/sessions"
 )
@@ -40,6 +41,7 @@ type Options struct {
 	ReportKey []byte
 	Cluster   cluster.Clusters
 	Audit     AuditLog
+	Quotas    quotas.Store
 	// Refused is called for each request of a known key that may not change what it wanted to; may be nil.
 	Refused func(p access.Principal, operation string, from access.Origin)
 	// Logins has the login sessions of the web UI. LoginCode creates one without a key; nil: no code does.
@@ -109,6 +111,7 @@ var groups = []rest.Group{
 		Description: "A queue groups runs that share limits, and can be paused. It is created on first use.",
 	},
 	{Name: "keys", Description: "API keys of the namespace."},
+	{Name: "quotas", Description: "What the operator of the cluster limits for the namespace."},
 	{Name: "audit", Description: "Who changed what."},
 	{Name: "cluster", Description: "The nodes."},
 	{Name: "schedules", Description: "What the schedules of all jobs have in common."},
@@ -142,6 +145,7 @@ func New(o Options) *Server {
 	s.registerSecrets()
 	s.registerReports()
 	s.registerAudit()
+	quotas.Register(api, o.Quotas)
 	return s
 }
 

@@ -40,7 +40,7 @@ func setup(t *testing.T) *bundle {
 	s := server.New(server.Options{
 		Keys: b.store, Jobs: b.store, Verbs: b.store, Versions: b.store, Ledger: b.store, Load: b.store,
 		Stories: b.store, DeadLetters: b.store, Logins: b.store,
-		Operations: b.store, Queues: b.store, Cluster: b.store, Audit: b.store, Version: "test",
+		Operations: b.store, Queues: b.store, Cluster: b.store, Audit: b.store, Quotas: b.store, Version: "test",
 		Views: b.store, Overview: b.store, Live: b.store,
 		Classify: func(err error) rest.ErrorClass {
 			if postgres.BadText(err) {

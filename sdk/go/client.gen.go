@@ -665,6 +665,27 @@ func (e PreviewLineSkip) Valid() bool {
 	}
 }
 
+// Defines values for QuotaName.
+const (
+	QuotaNameJobs    QuotaName = "jobs"
+	QuotaNameKeys    QuotaName = "keys"
+	QuotaNameSecrets QuotaName = "secrets"
+)
+
+// Valid indicates whether the value is a known member of the QuotaName enum.
+func (e QuotaName) Valid() bool {
+	switch e {
+	case QuotaNameJobs:
+		return true
+	case QuotaNameKeys:
+		return true
+	case QuotaNameSecrets:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ReportOutcome.
 const (
 	ReportOutcomeCancelled ReportOutcome = "cancelled"
@@ -3466,6 +3487,24 @@ type QueueRequest struct {
 	Rate string `json:"rate,omitempty,omitzero"`
 }
 
+// Quota defines model for Quota.
+type Quota struct {
+	// Limit The maximum. Missing: there is no quota.
+	Limit *int64    `json:"limit,omitempty"`
+	Name  QuotaName `json:"name"`
+
+	// Used How much is used now. Missing: not known.
+	Used *int64 `json:"used,omitempty"`
+}
+
+// QuotaList defines model for QuotaList.
+type QuotaList struct {
+	Items []Quota `json:"items"`
+}
+
+// QuotaName defines model for QuotaName.
+type QuotaName string
+
 // RecentRun defines model for RecentRun.
 type RecentRun struct {
 	// Count Of a range: how many occurrences it has, if they were counted.
@@ -6076,6 +6115,13 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/queues/{queue}:resume (the `ResumeQueue` operationId).
 	ResumeQueue(ctx context.Context, queue string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListQuotas List the quotas and how much of them is used
+	//
+	// The operator of the cluster sets quotas, with belfry namespace quota. No key can. A request that would exceed a quota gets the problem quota_exceeded and changes nothing.
+	//
+	// Corresponds with GET /api/v1/quotas (the `ListQuotas` operationId).
+	ListQuotas(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListRuns List runs, the newest first
 	//
 	// With job: live and ended runs of the job, ordered by due time. Without job: ended runs, ordered by the time of their end. Live runs of all jobs need a state (pending, retrying, due, running, accepted) and come in no order of time; without a job, live and ended states cannot be combined.
@@ -7867,6 +7913,23 @@ func (c *RawClient) PauseQueue(ctx context.Context, queue string, body PauseQueu
 // Corresponds with POST /api/v1/queues/{queue}:resume (the `ResumeQueue` operationId).
 func (c *RawClient) ResumeQueue(ctx context.Context, queue string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewResumeQueueRequest(c.Server, queue)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListQuotas List the quotas and how much of them is used
+//
+// The operator of the cluster sets quotas, with belfry namespace quota. No key can. A request that would exceed a quota gets the problem quota_exceeded and changes nothing.
+//
+// Corresponds with GET /api/v1/quotas (the `ListQuotas` operationId).
+func (c *RawClient) ListQuotas(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListQuotasRequest(c.Server)
 	if err != nil {
 		return nil, err
 	}
@@ -12195,6 +12258,33 @@ func NewResumeQueueRequest(server string, queue string) (*http.Request, error) {
 	return req, nil
 }
 
+// NewListQuotasRequest constructs an http.Request for the ListQuotas method
+func NewListQuotasRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/quotas")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewListRunsRequest constructs an http.Request for the ListRuns method
 func NewListRunsRequest(server string, params *ListRunsParams) (*http.Request, error) {
 	var err error
@@ -14224,6 +14314,15 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v1/queues/{queue}:resume (the `ResumeQueue` operationId).
 	ResumeQueueWithResponse(ctx context.Context, queue string, reqEditors ...RequestEditorFn) (*ResumeQueueResponse, error)
+
+	// ListQuotasWithResponse List the quotas and how much of them is used
+	//
+	// The operator of the cluster sets quotas, with belfry namespace quota. No key can. A request that would exceed a quota gets the problem quota_exceeded and changes nothing.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/quotas (the `ListQuotas` operationId).
+	ListQuotasWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListQuotasResponse, error)
 
 	// ListRunsWithResponse List runs, the newest first
 	//
@@ -17543,6 +17642,54 @@ func (r ResumeQueueResponse) ContentType() string {
 	return ""
 }
 
+type ListQuotasResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *QuotaList
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListQuotasResponse) GetJSON200() *QuotaList {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListQuotasResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListQuotasResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListQuotasResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListQuotasResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListQuotasResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type ListRunsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -19976,6 +20123,21 @@ func (c *ClientWithResponses) ResumeQueueWithResponse(ctx context.Context, queue
 		return nil, err
 	}
 	return ParseResumeQueueResponse(rsp)
+}
+
+// ListQuotasWithResponse List the quotas and how much of them is used
+//
+// The operator of the cluster sets quotas, with belfry namespace quota. No key can. A request that would exceed a quota gets the problem quota_exceeded and changes nothing.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/quotas (the `ListQuotas` operationId).
+func (c *ClientWithResponses) ListQuotasWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListQuotasResponse, error) {
+	rsp, err := c.ListQuotas(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListQuotasResponse(rsp)
 }
 
 // ListRunsWithResponse List runs, the newest first
@@ -22702,6 +22864,39 @@ func ParseResumeQueueResponse(rsp *http.Response) (*ResumeQueueResponse, error) 
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest Queue
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListQuotasResponse parses an HTTP response from a ListQuotasWithResponse call
+func ParseListQuotasResponse(rsp *http.Response) (*ListQuotasResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListQuotasResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest QuotaList
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}

@@ -44,6 +44,20 @@ func (c *Client) Self(ctx context.Context, opts ...CallOption) (*Self, error) {
 	return result(r.JSON200, r)
 }
 
+// Quotas returns what the operator of the cluster limits for the namespace, and how much of it is used. A request that
+// would exceed a quota fails with the code quota_exceeded: see [CodeOf].
+func (c *Client) Quotas(ctx context.Context, opts ...CallOption) ([]Quota, error) {
+	r, err := c.api.ListQuotasWithResponse(ctx, opts...)
+	if err != nil {
+		return nil, err
+	}
+	list, err := result(r.JSON200, r)
+	if err != nil {
+		return nil, err
+	}
+	return list.Items, nil
+}
+
 // Option changes how a Client works.
 type Option func(*doer)
 

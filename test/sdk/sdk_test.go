@@ -26,7 +26,7 @@ func setup(t *testing.T) (*belfry.Client, string) {
 	s := server.New(server.Options{
 		Keys: store, Jobs: store, Verbs: store, Versions: store, Ledger: store, Load: store, Stories: store,
 		DeadLetters: store, Operations: store,
-		Queues: store, Secrets: store, Cluster: store, Audit: store, Version: "test",
+		Queues: store, Secrets: store, Cluster: store, Audit: store, Quotas: store, Version: "test",
 		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})
 	web := httptest.NewServer(s.Handler())

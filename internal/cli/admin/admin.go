@@ -1,10 +1,12 @@
-// Package admin holds the client commands about a server and a namespace as a whole: queues, the load, keys, secrets, the
-// audit log, the cluster and versions.
+// Package admin holds the client commands about a server and a namespace as a whole: queues, the load, keys, secrets,
+// quotas, the audit log, the cluster and versions.
 package admin
 
 import "github.com/spf13/cobra"
 
 // Commands returns the commands of this package.
 func Commands() []*cobra.Command {
-	return []*cobra.Command{newQueue(), newLoad(), newKey(), newSession(), newSecret(), newAudit(), newCluster(), newVersion()}
+	return []*cobra.Command{
+		newQueue(), newLoad(), newKey(), newSession(), newSecret(), newQuota(), newAudit(), newCluster(), newVersion(),
+	}
 }

@@ -35,7 +35,8 @@ func TestCommandsRefuseAnUnverifiedDatabase(t *testing.T) {
 	require.NoError(t, err)
 	arguments := map[string][]string{
 		"namespace create": {"team"}, "namespace key": {"team"}, "namespace keep-history": {"team", "365d"},
-		"restore accept": {"--occurrences", "run"}, "archive runs": {"--job", "report"},
+		"namespace quota": {"team"},
+		"restore accept":  {"--occurrences", "run"}, "archive runs": {"--job", "report"},
 	}
 	var tried []string
 	var walk func(cmd *cobra.Command)

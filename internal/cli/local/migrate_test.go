@@ -135,6 +135,24 @@ func TestNamespaceCommands(t *testing.T) {
 	require.NoError(t, err)
 	require.NotContains(t, out, "keep_history")
 
+	quota := func(args ...string) (string, error) {
+		return run(t, append([]string{"namespace", "quota", "--database-url", url}, args...)...)
+	}
+	out, err = quota("team-a", "--jobs", "100", "--secrets", "0")
+	require.NoError(t, err)
+	require.Regexp(t, `(?m)^QUOTA +USED +LIMIT\njobs +0 +100\nkeys +1 +none\nsecrets +0 +0$`, out)
+	out, err = quota("team-a", "--secrets", "none", "-o", "json")
+	require.NoError(t, err)
+	require.Contains(t, out, `"jobs"`)
+	require.Contains(t, out, `"limit": 100`)
+	require.NotContains(t, out, `"limit": 0`)
+	_, err = quota("team-a", "--jobs", "many")
+	require.ErrorContains(t, err, `--jobs "many": use a number, or none`)
+	_, err = quota("team-a", "--jobs", "-1")
+	require.ErrorContains(t, err, "jobs: -1 is out of range")
+	_, err = quota("team-b")
+	require.ErrorContains(t, err, `there is no namespace "team-b"`)
+
 	out, err = run(t, "namespace", "key", "team-a", "--role", "viewer", "--database-url", url)
 	require.NoError(t, err)
 	require.Contains(t, out, "role viewer")

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"strconv"
 	"strings"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/cli/terminal"
 	"github.com/belfry-dev/belfry/internal/cli/usage"
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/problem"
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
@@ -21,9 +23,11 @@ func newNamespace() *cobra.Command {
 no key reaches beyond its own namespace.`,
 		Example: `  belfry namespace create billing
   belfry namespace keep-history billing 365d
+  belfry namespace quota billing --jobs 100000
   belfry namespace list`,
 	}
-	usage.Group(cmd, newNamespaceCreate(), newNamespaceKeepHistory(), newNamespaceList(), newNamespaceKey())
+	usage.Group(cmd,
+		newNamespaceCreate(), newNamespaceKeepHistory(), newNamespaceQuota(), newNamespaceList(), newNamespaceKey())
 	for _, c := range cmd.Commands() {
 		databaseFlags(c.Flags())
 	}
@@ -71,6 +75,77 @@ nodes has no effect.`,
 			return app.KeepNamespace(cmd.Context(), databaseOf(v), args[0], d)
 		},
 	}
+}
+
+func newNamespaceQuota() *cobra.Command {
+	var output *string
+	limits := map[access.Quota]*string{}
+	cmd := &cobra.Command{
+		Use: "quota NAME", Short: "Set the quotas of a namespace, or show them", Args: usage.Args(1, 1),
+		Long: `Set the quotas of a namespace and show all of them, with how much is used. Without a
+flag, only show them.
+
+Quotas take effect immediately. What already exceeds a new quota stays, and nothing can
+be added until it is below. The word none removes a quota.`,
+		Example: `  belfry namespace quota billing
+  belfry namespace quota billing --jobs 100000 --keys 20
+  belfry namespace quota billing --jobs none`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := usage.CheckOutput(*output); err != nil {
+				return err
+			}
+			set := access.QuotaParams{}
+			for q, text := range limits {
+				if *text == "" {
+					continue
+				}
+				n, err := strconv.ParseInt(*text, 10, 64)
+				if err != nil && *text != "none" {
+					return usage.Errorf("--%s %s: use a number, or none", quotaFlag(q), problem.Quote(*text))
+				}
+				if set[q] = &n; *text == "none" {
+					set[q] = nil
+				}
+			}
+			v, err := loadConfig(cmd)
+			if err != nil {
+				return err
+			}
+			all, err := app.Quotas(cmd.Context(), databaseOf(v), args[0], set)
+			if err != nil {
+				return err
+			}
+			items, rows := []quotaView{}, [][]string{}
+			for _, q := range all {
+				items = append(items, quotaView{q.Quota, q.Limit, q.Used})
+				rows = append(rows, terminal.QuotaRow(string(q.Quota), q.Used, q.Limit))
+			}
+			if *output == usage.Table {
+				return terminal.WriteTable(cmd.OutOrStdout(), terminal.QuotaHeaders, rows)
+			}
+			return terminal.WriteValue(cmd.OutOrStdout(), *output, items)
+		},
+	}
+	output = usage.OutputFlag(cmd.Flags())
+	for _, q := range access.Quotas {
+		limits[q] = cmd.Flags().String(quotaFlag(q), "", quotaHelp[q])
+	}
+	return cmd
+}
+
+var quotaHelp = map[access.Quota]string{
+	access.QuotaJobs:    "maximum number of jobs, or none",
+	access.QuotaKeys:    "maximum number of keys that are neither revoked nor expired, or none",
+	access.QuotaSecrets: "maximum number of secrets, or none",
+}
+
+func quotaFlag(q access.Quota) string { return strings.ReplaceAll(string(q), "_", "-") }
+
+// quotaView is a quota in the output for programs.
+type quotaView struct {
+	Name  access.Quota `json:"name"`
+	Limit *int64       `json:"limit,omitempty"`
+	Used  *int64       `json:"used,omitempty"`
 }
 
 func newNamespaceList() *cobra.Command {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/problem"
 	"github.com/belfry-dev/belfry/internal/server/body"
@@ -65,6 +66,7 @@ var kinds = map[string]struct {
 	"bad_request":         {http.StatusBadRequest, "The request cannot be read"},
 	"unauthenticated":     {http.StatusUnauthorized, "The request has no valid key"},
 	"forbidden":           {http.StatusForbidden, "The key may not do this"},
+	"quota_exceeded":      {http.StatusForbidden, "A quota of the namespace is used up"},
 	"not_found":           {http.StatusNotFound, "Not found"},
 	"method_not_allowed":  {http.StatusMethodNotAllowed, "There is no such operation"},
 	"session_expired":     {http.StatusGone, "The session has expired"},
@@ -90,7 +92,7 @@ func problemKinds() (out []map[string]any) {
 // codeOf returns the code of a status that huma chose.
 func codeOf(status int) string {
 	for code, k := range kinds {
-		if k.status == status && code != "precondition_failed" {
+		if k.status == status && code != "precondition_failed" && code != "quota_exceeded" {
 			return code
 		}
 	}
@@ -188,7 +190,10 @@ func (a *API) Problem(ctx context.Context, err error) *Problem {
 // expected maps errors that clients cause and that are no news for an operator. It returns nil for all
 // others.
 func expected(ctx context.Context, err error) *Problem {
+	var quota *access.QuotaError
 	switch {
+	case errors.As(err, &quota):
+		return NewProblem("quota_exceeded", quota.Error())
 	case errors.Is(err, job.ErrNotFound):
 		object := cmp.Or(recordOf(ctx).object, "thing")
 		return NewProblem("not_found", "there is no such "+object+" in this namespace")

@@ -1,0 +1,97 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/belfry-dev/belfry/internal/access"
+	"github.com/belfry-dev/belfry/internal/postgres/pool"
+)
+
+// quotaUse has an expression for each quota: how much of it namespace $1 uses.
+var quotaUse = map[access.Quota]string{
+	access.QuotaJobs: `(SELECT coalesce(sum(jobs), 0)::bigint FROM namespace_usage WHERE namespace_id = $1)`,
+	access.QuotaKeys: `(SELECT count(*) FROM api_key
+    WHERE namespace_id = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now()))`,
+	access.QuotaSecrets: `(SELECT count(*) FROM secret WHERE namespace_id = $1)`,
+}
+
+// SetQuotas sets quotas of a namespace, if there are any to set, and returns all of them. What already exceeds a new quota
+// stays.
+func (a *Admin) SetQuotas(ctx context.Context, name string, p access.QuotaParams) ([]access.QuotaUse, error) {
+	if err := p.Validate(); err != nil {
+		return nil, fmt.Errorf("set quotas: %w", err)
+	}
+	id, err := a.NamespaceNamed(ctx, name)
+	if err == nil && len(p) > 0 {
+		err = a.setQuotas(ctx, id, name, p)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return a.api.Quotas(ctx, id)
+}
+
+func (a *Admin) setQuotas(ctx context.Context, id uuid.UUID, name string, p access.QuotaParams) error {
+	var set []string
+	args := []any{id}
+	for _, q := range slices.Sorted(maps.Keys(p)) {
+		args = append(args, p[q])
+		set = append(set, fmt.Sprintf("max_%s = $%d", q, len(args)))
+	}
+	return a.db.Tx(ctx, "set quotas of a namespace", func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `UPDATE namespace SET `+strings.Join(set, ", ")+` WHERE id = $1`, args...); err != nil {
+			return err
+		}
+		return a.api.log.write(ctx, tx, auditParams{id, itself, "namespace.update", name}, struct {
+			Quotas access.QuotaParams `json:"quotas"`
+		}{p})
+	})
+}
+
+// Quotas returns the quotas of a namespace and how much of them is used.
+func (a *API) Quotas(ctx context.Context, namespace uuid.UUID) ([]access.QuotaUse, error) {
+	var columns []string
+	for _, q := range access.Quotas {
+		columns = append(columns, "max_"+string(q), quotaUse[q])
+	}
+	out := make([]access.QuotaUse, len(access.Quotas))
+	var into []any
+	for i, q := range access.Quotas {
+		out[i].Quota = q
+		into = append(into, &out[i].Limit, &out[i].Used)
+	}
+	err := a.db.Query(ctx, pool.In(namespace), func(rows pgx.Rows) error {
+		_, err := pgx.ForEachRow(rows, into, func() error { return nil })
+		return err
+	}, `SELECT `+strings.Join(columns, ", ")+` FROM namespace WHERE id = $1`, namespace)
+	if err != nil {
+		return nil, fmt.Errorf("read quotas: %w", err)
+	}
+	return out, nil
+}
+
+// checkQuota returns an access.QuotaError if a namespace now has more than its quota allows. The transaction has added
+// something, and has written its audit entry after that. The lock of the audit log makes the quota exact: whoever had
+// the lock before has committed, so it is counted, and whoever gets it later counts this transaction.
+func checkQuota(ctx context.Context, tx pgx.Tx, namespace uuid.UUID, q access.Quota, added int) error {
+	e := access.QuotaError{Quota: q, Added: int64(added)}
+	sql := fmt.Sprintf(`SELECT max_%s, %s FROM namespace WHERE id = $1 AND max_%[1]s IS NOT NULL`, q, quotaUse[q])
+	err := tx.QueryRow(ctx, sql, namespace).Scan(&e.Limit, &e.Used)
+	switch {
+	case noRows(err):
+		return nil
+	case err != nil:
+		return err
+	case e.Used > e.Limit:
+		e.Used -= e.Added
+		return &e
+	}
+	return nil
+}

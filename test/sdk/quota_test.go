@@ -1,0 +1,19 @@
+package sdk_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	belfry "github.com/belfry-dev/belfry/sdk/go"
+)
+
+func TestQuotas(t *testing.T) {
+	t.Parallel()
+	c, _ := setup(t)
+	list, err := c.Quotas(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, belfry.QuotaNameKeys, list[1].Name)
+	require.EqualValues(t, 1, *list[1].Used)
+	require.Nil(t, list[1].Limit)
+}
