@@ -288,7 +288,10 @@ func (n *node) run(ctx context.Context) error {
 	if e := n.writeStats(last, true); e != nil {
 		n.log.Warn("the last statistics of this node are lost", "error", e)
 	}
-	<-background // what it could not write any more is written here
+	select {
+	case <-background: // what it could not write any more is written here
+	case <-last.Done():
+	}
 	if _, e := n.refusals.Once(last); e != nil {
 		n.log.Warn("the last refused requests are not in the audit log", "error", e)
 	}

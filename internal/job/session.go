@@ -88,6 +88,7 @@ const (
 
 // Reported is the outcome of a report about an attempt.
 type Reported struct {
+	Err      error         // why it may not be written; it is to be sent again
 	Rejected GoneReason    // empty: it was accepted
 	Took     time.Duration // how long the attempt took; 0 if the report was rejected
 }

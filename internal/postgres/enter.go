@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"bytes"
 	"context"
 	"slices"
 
@@ -30,15 +29,16 @@ func asEngine(b *pgx.Batch) { b.Queue(pool.Apply(pool.KeyLookups)) }
 // asWorker begins a transaction on behalf of the workers of a queue. Row-level security restricts it to the namespace
 // of their key.
 func asWorker(namespace uuid.UUID, queue int32) enterFunc {
-	return pool.InQueue(namespace, queue, pool.KeyLookups, pool.OnePlan).Queue
+	return pool.InWith(namespace, []int32{queue}, pool.KeyLookups, pool.OnePlan).Queue
 }
 
 // asReporter begins a transaction on behalf of those who report on runs: workers, and targets with a token. Row-level
-// security restricts it to their namespace.
-func asReporter(namespace uuid.UUID) enterFunc { return pool.In(namespace, pool.KeyLookups).Queue }
+// security restricts it to their namespace. Rows of these queues are found without reading all queues of the namespace.
+func asReporter(namespace uuid.UUID, queues ...int32) enterFunc {
+	return pool.InWith(namespace, queues, pool.KeyLookups).Queue
+}
 
-// splitNamespaces groups completions by namespace and keeps their order in each. The order of the namespaces is always the
-// same, so that two transactions never wait for each other.
+// splitNamespaces groups completions by namespace and keeps their order in each.
 func splitNamespaces(done []job.Completion) (out [][]job.Completion) {
 	of := map[uuid.UUID]int{}
 	for _, c := range done {
@@ -49,7 +49,6 @@ func splitNamespaces(done []job.Completion) (out [][]job.Completion) {
 		}
 		out[i] = append(out[i], c)
 	}
-	slices.SortFunc(out, func(a, b []job.Completion) int { return bytes.Compare(a[0].Namespace[:], b[0].Namespace[:]) })
 	return out
 }
 

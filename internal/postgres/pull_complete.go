@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/postgres/pool"
@@ -32,8 +33,8 @@ func reportOf(c job.Completion) report { return report{c.Key.RunKey(), c.Attempt
 // accepted is how long the attempts of reports took. nil: the report is not accepted so far.
 type accepted map[report]*time.Duration
 
-// CompletePulled writes the outcomes that workers report. Each names its session and its namespace. For each it returns whether it was
-// accepted, in their order. A report that occurs twice in one call counts once.
+// CompletePulled writes the outcomes that workers report. Each names its session and its namespace. For each it returns
+// whether it was accepted, in their order. A report that occurs twice in one call counts once.
 func (e *Engine) CompletePulled(ctx context.Context, done []job.Completion) (out []job.Reported, err error) {
 	taken := make(accepted, len(done))
 	var succeeded, others []job.Completion
@@ -58,16 +59,17 @@ func (e *Engine) CompletePulled(ctx context.Context, done []job.Completion) (out
 			others = append(others, c)
 		}
 	}
-	if err := e.decidePulled(ctx, others, taken); err != nil {
-		return nil, err
-	}
+	failed := e.decidePulled(ctx, others, taken)
 	out = make([]job.Reported, len(done))
 	var stale []job.Completion
 	var at []int
 	for i, c := range done {
-		if took := taken[reportOf(c)]; took != nil {
+		switch took := taken[reportOf(c)]; {
+		case took != nil:
 			out[i].Took = *took
-		} else {
+		case failed[c.Namespace] != nil:
+			out[i].Err = failed[c.Namespace]
+		default:
 			stale, at = append(stale, c), append(at, i)
 		}
 	}
@@ -115,17 +117,38 @@ func (e *Engine) completePulled(ctx context.Context, done []job.Completion, take
 	return nil
 }
 
-func (e *Engine) decidePulled(ctx context.Context, done []job.Completion, taken accepted) error {
-	for _, part := range splitNamespaces(done) {
-		d, err := e.decide(ctx, asReporter(part[0].Namespace), part)
-		for i := range d.found {
-			taken[reportOf(d.found[i].Completion)] = &d.found[i].took
+// Each namespace has its own transactions, a few at the same time and within a limit.
+const (
+	decidedAtOnce = 3
+	decideLimit   = 5 * time.Second
+)
+
+// decidePulled writes the outcomes of each namespace by themselves: what takes long or fails in one does not keep those of
+// others from being written. It returns the errors by namespace.
+func (e *Engine) decidePulled(ctx context.Context, done []job.Completion, taken accepted) map[uuid.UUID]error {
+	parts := splitNamespaces(done)
+	results, errs := make([]decided, len(parts)), make([]error, len(parts))
+	var all errgroup.Group
+	all.SetLimit(decidedAtOnce)
+	for i, part := range parts {
+		all.Go(func() error {
+			ctx, cancel := context.WithTimeout(ctx, decideLimit)
+			defer cancel()
+			results[i], errs[i] = e.decide(ctx, asReporter(part[0].Namespace, queuesOf(part)...), part)
+			return nil
+		})
+	}
+	_ = all.Wait()
+	failed := map[uuid.UUID]error{}
+	for i, d := range results {
+		for j := range d.found {
+			taken[reportOf(d.found[j].Completion)] = &d.found[j].took
 		}
-		if err != nil {
-			return err
+		if errs[i] != nil {
+			failed[parts[i][0].Namespace] = errs[i]
 		}
 	}
-	return nil
+	return failed
 }
 
 // endWorkers ends the sessions of workers that have expired, under their locks, so that nothing more is leased to them.
@@ -136,16 +159,32 @@ const endedWorkers = `
 SELECT id, queue_id FROM session s
 WHERE queue_id IS NOT NULL AND (expires_at = '-infinity' OR ` + expired + `) LIMIT $1`
 
-// maxEnded is how many sessions one call of RescueWorkers handles.
-const maxEnded = 200
+// maxEnded is how many sessions are handled at once, and maxRescues how often one call of RescueWorkers does that. A
+// namespace whose workers open and end sessions all the time must not delay the rescue of others.
+const (
+	maxEnded   = 200
+	maxRescues = 25
+)
 
 // RescueWorkers ends the attempts of workers whose session has ended, as job.Decide says, and then deletes the session.
 // Any number of nodes may call it: if two find the same attempt, one is fenced. It returns how many attempts it found,
 // and the runs that nodes have to retry because their job has another target now.
 func (e *Engine) RescueWorkers(ctx context.Context, limit int) (retries []job.Run, found int, err error) {
+	for range maxRescues {
+		more, lost, ended, err := e.rescueSome(ctx, limit-found)
+		retries, found = append(retries, more...), found+lost
+		if err != nil || found == limit || ended < maxEnded {
+			return retries, found, err
+		}
+	}
+	return retries, found, nil
+}
+
+// rescueSome does so for some sessions, and returns how many have ended.
+func (e *Engine) rescueSome(ctx context.Context, limit int) (retries []job.Run, found, ended int, err error) {
 	ids, queues, err := e.endedWorkers(ctx)
 	if err != nil || len(ids) == 0 {
-		return nil, 0, err
+		return nil, 0, 0, err
 	}
 	var lost []job.Completion
 	var batch pgx.Batch // one round trip, one transaction
@@ -166,16 +205,16 @@ func (e *Engine) RescueWorkers(ctx context.Context, limit int) (retries []job.Ru
 		return err
 	})
 	if err := e.db.SendBatch(ctx, &batch).Close(); err != nil {
-		return nil, 0, fmt.Errorf("find the runs of workers that are gone: %w", err)
+		return nil, 0, 0, fmt.Errorf("find the runs of workers that are gone: %w", err)
 	}
 	retries, _, err = e.CompleteDecided(ctx, lost)
 	if err != nil || len(lost) == limit {
-		return retries, len(lost), err
+		return retries, len(lost), 0, err
 	}
 	if _, err = e.db.Exec(ctx, `DELETE FROM session WHERE id = ANY ($1) AND expires_at = '-infinity'`, ids); err != nil {
-		return retries, len(lost), fmt.Errorf("forget sessions: %w", err)
+		return retries, len(lost), 0, fmt.Errorf("forget sessions: %w", err)
 	}
-	return retries, len(lost), nil
+	return retries, len(lost), len(ids), nil
 }
 
 func (e *Engine) endedWorkers(ctx context.Context) (ids []uuid.UUID, queues []int32, err error) {

@@ -50,14 +50,15 @@ func (e *Engine) OpenSession(
 	return w, gone, err
 }
 
-// insertSession inserts nothing if the namespace has as many sessions as it may have. Sessions that are opened at the
-// same time may exceed that by a few.
+// insertSession inserts nothing if the namespace has as many sessions as it may have, or twice as many with those that
+// have ended and are not deleted yet. Sessions that are opened at the same time may exceed that by a few.
 var insertSession = fmt.Sprintf(`
 INSERT INTO session (id, name, started_at, expires_at, may_own, namespace_id, queue_id, slots)
 SELECT $1::uuid, $2::text, now(), now() + $3::interval, false, $4::uuid, $5::integer, nullif($6::integer, 0)
 WHERE NOT EXISTS (
     SELECT FROM session WHERE namespace_id = $4 AND queue_id IS NOT NULL AND expires_at > '-infinity' OFFSET %d LIMIT 1)
-RETURNING expires_at`, job.MaxSessions-1)
+  AND NOT EXISTS (SELECT FROM session WHERE namespace_id = $4 AND queue_id IS NOT NULL OFFSET %d LIMIT 1)
+RETURNING expires_at`, job.MaxSessions-1, 2*job.MaxSessions-1)
 
 // inserted reads the result of insertSession.
 func inserted(row pgx.Row, w *job.WorkerSession) error {
@@ -292,7 +293,7 @@ func (e *Engine) Heartbeat(
 		k, attempt := splitLeases(leases)
 		has := make([]bool, len(leases))
 		var batch pgx.Batch
-		pool.InQueue(w.Namespace, w.Queue, pool.LazyCommit, pool.KeyLookups, pool.OnePlan).Queue(&batch)
+		pool.InWith(w.Namespace, []int32{w.Queue}, pool.LazyCommit, pool.KeyLookups, pool.OnePlan).Queue(&batch)
 		batch.Queue(renewWorker, w.ID, w.Queue, ttl).QueryRow(func(row pgx.Row) error { return row.Scan(&expires) })
 		batch.Queue(leasedRuns, k.partition, k.job, k.dueAt, k.seq, attempt, w.ID, timeoutGrace).
 			Query(func(rows pgx.Rows) error {

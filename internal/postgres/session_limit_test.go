@@ -42,3 +42,32 @@ func TestSessionsOfANamespaceAreLimited(t *testing.T) {
 	_, err = open(b.namespace, uuid.Nil)
 	require.NoError(t, err)
 }
+
+// TestEndedSessionsAreLimited: a worker that opens and ends sessions all the time leaves few of them behind, and they are
+// forgotten many at once, so that those of other namespaces do not wait.
+func TestEndedSessionsAreLimited(t *testing.T) {
+	t.Parallel()
+	b := setupLimits(t)
+	open := func() (job.WorkerSession, error) {
+		w, _, err := b.store.OpenSession(t.Context(), job.SessionParams{
+			Namespace: b.namespace, Queue: "work", Make: true, Name: "w", TTL: time.Minute,
+		})
+		return w, err
+	}
+	w, err := open()
+	require.NoError(t, err)
+	b.exec(`INSERT INTO session (id, name, namespace_id, queue_id, started_at, expires_at, may_own)
+		SELECT gen_random_uuid(), 'w', $1, $2, now(), '-infinity', false FROM generate_series(1, $3)`,
+		b.namespace, w.Queue, 2*job.MaxSessions-1)
+	_, err = open()
+	require.ErrorIs(t, err, job.ErrTooManySessions)
+	const left = `SELECT count(*) FROM session WHERE queue_id IS NOT NULL`
+	var before, after int
+	require.NoError(t, b.pool.QueryRow(t.Context(), left).Scan(&before))
+	_, _, err = b.store.RescueWorkers(t.Context(), 1000)
+	require.NoError(t, err)
+	require.NoError(t, b.pool.QueryRow(t.Context(), left).Scan(&after))
+	require.GreaterOrEqual(t, before-after, 5000)
+	_, err = open()
+	require.NoError(t, err)
+}

@@ -97,11 +97,9 @@ func TestWorkersReachNothingOfOthers(t *testing.T) {
 	require.NoError(t, store.EndSession(ctx, theirs))
 }
 
-// TestOneBatchOfReportsFromSeveralNamespaces: each is accepted in its own namespace and queue.
-func TestOneBatchOfReportsFromSeveralNamespaces(t *testing.T) {
-	t.Parallel()
-	b := setupBulk(t, nil)
-	ctx, store := t.Context(), pgtest.NewStore(pgtest.AsServer(t, b.pool))
+// reports are those of workers of three namespaces, half of them failures, on runs that they have claimed.
+func (b *bulk) reports(store *pgtest.Store) (done []job.Completion) {
+	ctx, t := b.t.Context(), b.t
 	b.shared(20)
 	b.pending(1)
 	sessions := []job.WorkerSession{b.pulling()}
@@ -115,7 +113,6 @@ func TestOneBatchOfReportsFromSeveralNamespaces(t *testing.T) {
 				WHERE id IN (SELECT id FROM job WHERE queue_id = $3 ORDER BY id LIMIT 5) RETURNING id)
 			UPDATE run SET queue_id = $2 WHERE job_id IN (SELECT id FROM j)`, w.Namespace, w.Queue, sessions[0].Queue)
 	}
-	var done []job.Completion
 	for i, w := range sessions {
 		got, err := store.PullClaim(ctx, job.PullClaimParams{
 			Namespace: w.Namespace, Queue: w.Queue, Feeds: pullFeeds(w.Queue), Limit: 100,
@@ -133,14 +130,53 @@ func TestOneBatchOfReportsFromSeveralNamespaces(t *testing.T) {
 			})
 		}
 	}
-	out, err := store.CompletePulled(ctx, append(done, job.Completion{
+	return done
+}
+
+// TestOneBatchOfReportsFromSeveralNamespaces: each is accepted in its own namespace and queue.
+func TestOneBatchOfReportsFromSeveralNamespaces(t *testing.T) {
+	t.Parallel()
+	b := setupBulk(t, nil)
+	store := pgtest.NewStore(pgtest.AsServer(t, b.pool))
+	done := b.reports(store)
+	out, err := store.CompletePulled(t.Context(), append(done, job.Completion{
 		Key: done[0].Key, Attempt: 77, Session: done[0].Session, Namespace: done[0].Namespace, Queue: done[0].Queue,
 	}))
 	require.NoError(t, err)
 	for i, r := range out {
+		require.NoError(t, r.Err)
 		require.Equal(t, i == len(done), r.Rejected != "", i)
 	}
 	require.Zero(t, b.count(`run WHERE state <> 0`))
+	require.Equal(t, len(done), b.count(`run_history`))
+}
+
+// TestReportsOfOneNamespaceFail: those of the others in the same batch are written, and its own can be sent again.
+func TestReportsOfOneNamespaceFail(t *testing.T) {
+	t.Parallel()
+	b := setupBulk(t, nil)
+	ctx, store := t.Context(), pgtest.NewStore(pgtest.AsServer(t, b.pool))
+	done := b.reports(store)
+	blocked := done[0]
+	require.Equal(t, job.Failed, blocked.Outcome.Kind)
+	tx, err := b.pool.Begin(ctx)
+	require.NoError(t, err)
+	_, err = tx.Exec(ctx, `SELECT FROM run WHERE job_id = $1 FOR UPDATE`, blocked.Key.Job)
+	require.NoError(t, err)
+	out, err := store.CompletePulled(ctx, done)
+	require.NoError(t, err)
+	for i, r := range out {
+		failed := done[i].Namespace == blocked.Namespace && done[i].Outcome.Kind == job.Failed
+		require.Equal(t, failed, r.Err != nil, "%d: %v", i, r.Err)
+		require.Empty(t, r.Rejected)
+	}
+	require.NoError(t, tx.Rollback(ctx))
+	out, err = store.CompletePulled(ctx, done[:4])
+	require.NoError(t, err)
+	for i, r := range out {
+		require.NoError(t, r.Err)
+		require.Equal(t, done[i].Outcome.Kind != job.Failed, r.Rejected != "", "a success was written before")
+	}
 	require.Equal(t, len(done), b.count(`run_history`))
 }
 

@@ -141,10 +141,20 @@ func (p *Puller) writeReports(ctx context.Context) (time.Duration, error) {
 	for _, r := range batch {
 		if r.err = err; err == nil {
 			r.results, results = results[:len(r.completions)], results[len(r.completions):]
+			r.err = firstError(r.results)
 		}
 		close(r.written)
 	}
 	return 0, nil
+}
+
+// firstError returns why reports may not be written; nil: they are.
+func firstError(results []job.Reported) error {
+	i := slices.IndexFunc(results, func(r job.Reported) bool { return r.Err != nil })
+	if i < 0 {
+		return nil
+	}
+	return results[i].Err
 }
 
 // add adds a report. It returns true if the caller has to start a writer.

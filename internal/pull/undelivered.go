@@ -1,6 +1,7 @@
 package pull
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -201,7 +202,8 @@ func (p *Puller) returnRuns(ctx context.Context, runs []undelivered) (left []und
 	}
 	ctx, cancel := context.WithTimeout(ctx, claimLimit)
 	defer cancel()
-	if _, failed := p.Store.CompletePulled(ctx, done); failed != nil {
+	results, failed := p.Store.CompletePulled(ctx, done)
+	if failed = cmp.Or(failed, firstError(results)); failed != nil {
 		return append(left, leased...), failed
 	}
 	for queue, jobs := range ended {

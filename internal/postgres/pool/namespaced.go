@@ -8,11 +8,11 @@ import (
 )
 
 // asNamespace takes the role that row-level security binds to the namespace $1, until the end of the transaction.
-// The other two bind it to queues: inQueue to one of the namespace, asQueues to several of any namespaces.
+// The other two bind it to queues: inQueues to those of the namespace, asQueues to those of any namespaces.
 const (
 	asAPI                = `set_config('role', 'belfry_api', true), `
 	asNamespace Settings = asAPI + `set_config('belfry.namespace', $1::uuid::text, true)`
-	inQueue     Settings = `set_config('belfry.queues', array[$2::integer]::text, true)`
+	inQueues    Settings = `set_config('belfry.queues', $2::integer[]::text, true)`
 	asQueues    Settings = asAPI + `set_config('belfry.queues', $1::integer[]::text, true)`
 )
 
@@ -27,9 +27,9 @@ func In(namespace uuid.UUID, settings ...Settings) Scope {
 	return Scope{Apply(append([]Settings{asNamespace}, settings...)...), []any{namespace}}
 }
 
-// InQueue is the scope of a namespace, in which the rows of one of its queues are found fastest.
-func InQueue(namespace uuid.UUID, queue int32, settings ...Settings) Scope {
-	return Scope{Apply(append([]Settings{asNamespace, inQueue}, settings...)...), []any{namespace, queue}}
+// InWith is the scope of a namespace, in which the rows of some of its queues are found fastest.
+func InWith(namespace uuid.UUID, queues []int32, settings ...Settings) Scope {
+	return Scope{Apply(append([]Settings{asNamespace, inQueues}, settings...)...), []any{namespace, queues}}
 }
 
 // InQueues is the scope of queues: their runs, with history and permits, and nothing else.
