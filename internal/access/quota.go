@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/problem"
 )
 
@@ -16,10 +17,11 @@ const (
 	QuotaJobs    Quota = "jobs"
 	QuotaKeys    Quota = "keys" // that are neither revoked nor expired
 	QuotaSecrets Quota = "secrets"
+	QuotaRuns    Quota = "runs_per_minute" // starts of attempts; runs wait
 )
 
 // Quotas lists all quotas, in the order in which people see them.
-var Quotas = []Quota{QuotaJobs, QuotaKeys, QuotaSecrets}
+var Quotas = []Quota{QuotaJobs, QuotaKeys, QuotaSecrets, QuotaRuns}
 
 // QuotaUse is a quota of a namespace, and how much of it is used.
 type QuotaUse struct {
@@ -39,8 +41,12 @@ func (p QuotaParams) Validate() error {
 	var c problem.Checker
 	for q, limit := range p {
 		problem.OneOf(&c, "quota", q, Quotas...)
+		bounds := [2]int64{0, MaxQuota}
+		if q == QuotaRuns {
+			bounds = [2]int64{1, job.MaxRate} // to start none, pause the queues
+		}
 		if limit != nil {
-			problem.Between(&c, string(q), *limit, [2]int64{0, MaxQuota})
+			problem.Between(&c, string(q), *limit, bounds)
 		}
 	}
 	slices.SortFunc(c, func(a, b error) int { return cmp.Compare(a.Error(), b.Error()) })

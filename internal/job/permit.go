@@ -50,9 +50,25 @@ type Capacity struct {
 	Locked  bool // false if another transaction is granting permits of this limit
 	Running int  // live runs that hold a permit
 	Limits  QueueLimits
-	Bucket  Bucket  // of a rate
-	Ahead   *Waiter // the first run that waits on another node; nil if there is none
+	Bucket  Bucket // of a rate
+	// Quota is that of the queue's namespace, which its queues share; nil if there is none.
+	Quota *RunQuota
+	Ahead *Waiter // the first run that waits on another node; nil if there is none
 }
+
+// RunQuota is how many runs all queues of a namespace together may start per minute. After a quiet minute, that many may
+// start at once.
+type RunQuota struct {
+	PerMinute int32
+	Bucket    Bucket
+}
+
+func (q *RunQuota) limits() QueueLimits {
+	return QueueLimits{Rate: Rate{q.PerMinute, 60}, Burst: q.PerMinute}
+}
+
+// Left returns how many runs may start at an instant.
+func (q *RunQuota) Left(now time.Time) int64 { return int64(q.Bucket.Fill(q.limits(), now).Tokens) }
 
 // Waiter is a run that waits for a permit on another node.
 type Waiter struct {
@@ -79,6 +95,9 @@ func GrantPermits(capacity map[Limit]*Capacity, candidates []Candidate, now time
 		if c.Limits.Rate.Count > 0 {
 			c.Bucket = c.Bucket.Fill(c.Limits, now)
 		}
+		if c.Quota != nil {
+			c.Quota.Bucket = c.Quota.Bucket.Fill(c.Quota.limits(), now)
+		}
 	}
 	order := make([]int, len(candidates))
 	for i := range order {
@@ -98,6 +117,9 @@ func GrantPermits(capacity map[Limit]*Capacity, candidates []Candidate, now time
 			if c := capacity[l]; c != nil {
 				c.Running++
 				c.Bucket.Tokens--
+				if c.Quota != nil {
+					c.Quota.Bucket.Tokens--
+				}
 			}
 		}
 	}
@@ -118,6 +140,8 @@ func (c *Candidate) refusal(capacity map[Limit]*Capacity, now time.Time) Refusal
 		case l.Kind == LimitKey && limit.Running >= int(max(c.KeyMax, 1)), limit.full():
 		case limit.Limits.Rate.Count > 0 && limit.Bucket.Tokens < 1:
 			refusal.After = limit.Bucket.after(limit.Limits)
+		case limit.Quota != nil && limit.Quota.Bucket.Tokens < 1:
+			refusal.After = limit.Quota.Bucket.after(limit.Quota.limits())
 		case limit.Ahead != nil && c.yields(*limit.Ahead, now):
 		default:
 			continue

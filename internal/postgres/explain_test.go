@@ -364,9 +364,9 @@ func (b *bulk) hotSteps() []*hot {
 			require.Equal(t, 30, len(attempts)) //nolint:testifylint // Len would print them all
 			require.Equal(t, 20, len(refused))  //nolint:testifylint // Len would print them all
 		}, ways: []string{
-			"cluster", "job by partition id", "namespace by id", "partition", "permit by limit_kind limit_id number",
-			"queue", "queue_rate by queue_id", "queue_waiter by queue_id", "run by address", "run by partition job_id",
-			"run by partition job_id due_at seq", "session",
+			"cluster", "job by partition id", "namespace by id", "namespace_rate by namespace_id", "partition",
+			"permit by limit_kind limit_id number", "queue", "queue_rate by queue_id", "queue_waiter by queue_id",
+			"run by address", "run by partition job_id", "run by partition job_id due_at seq", "session",
 			"sort of queue_waiter", // one for each node
 		}},
 		{name: "Capacity", step: func() {
@@ -376,8 +376,8 @@ func (b *bulk) hotSteps() []*hot {
 			)
 			require.NoError(t, err)
 		}, ways: []string{
-			"permit by limit_kind limit_id number", "queue", "queue_rate by queue_id", "queue_waiter by queue_id",
-			"sort of queue_waiter",
+			"namespace_rate by namespace_id", "permit by limit_kind limit_id number", "queue", "queue_rate by queue_id",
+			"queue_waiter by queue_id", "sort of queue_waiter",
 		}},
 		{name: "Rescue", before: func() {
 			b.exec(`UPDATE run SET session_id = gen_random_uuid() WHERE job_id = $1 AND state = 1`, done[600].Key.Job)

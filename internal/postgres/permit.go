@@ -18,6 +18,7 @@ var (
 	permitCapacity = statement("permit_capacity")
 	permitInsert   = statement("permit_insert")
 	permitRate     = statement("permit_rate")
+	permitQuota    = statement("permit_quota")
 )
 
 // permitCandidate is a run that starts if it gets its permits. Its row is locked.
@@ -91,7 +92,7 @@ func (e *Engine) grantPermits(
 			w.add(job.KeyLimit(c.Key), number, &runs[i])
 		}
 	}
-	return out, w.write(ctx, tx, r.of)
+	return out, w.write(ctx, tx, r)
 }
 
 // limitsOf lists each limit of the candidates once.
@@ -113,7 +114,18 @@ type capacities struct {
 	now      time.Time
 	timeline int64
 	of       map[job.Limit]*job.Capacity
-	first    int64 // of maxPermits numbers
+	quotas   map[uuid.UUID]*job.RunQuota // by namespace; the queues of a namespace share one
+	first    int64                       // of maxPermits numbers
+}
+
+// locked reports whether the transaction has the lock of a quota: it got it together with that of a queue.
+func (r *capacities) locked(q *job.RunQuota) bool {
+	for _, c := range r.of {
+		if c.Quota == q && c.Locked {
+			return true
+		}
+	}
+	return false
 }
 
 // readCapacity locks limits and reads their capacity.
@@ -133,7 +145,7 @@ func (e *Engine) readCapacityOnce(
 	ctx context.Context, tx pgx.Tx, session uuid.UUID, limits []job.Limit, timeline int64,
 ) (*capacities, error) {
 	kind, id, low := e.marks.columns(timeline, limits)
-	r := &capacities{of: map[job.Limit]*job.Capacity{}}
+	r := &capacities{of: map[job.Limit]*job.Capacity{}, quotas: map[uuid.UUID]*job.RunQuota{}}
 	locked := map[job.Limit]bool{}
 	var batch pgx.Batch
 	batch.Queue(permitLock, kind, id).Query(func(rows pgx.Rows) error {
@@ -162,16 +174,25 @@ func (e *Engine) collectCapacity(r *capacities, timeline int64) func(pgx.Rows) e
 		var q job.QueueLimits
 		var running int
 		var oldest *int64
-		var tokens *float64
-		var refilled, runAt *time.Time
+		var tokens, quotaTokens *float64
+		var refilled, quotaRefilled, runAt *time.Time
 		var priority *int16
+		var namespace uuid.UUID
+		var perMinute int32
 		_, err := pgx.ForEachRow(rows, []any{
 			&l.Kind, &l.ID, &q.MaxRunning, &q.Rate.Count, &q.Rate.Seconds, &q.Burst, &running, &oldest, &tokens,
-			&refilled, &priority, &runAt,
+			&refilled, &priority, &runAt, raw(&namespace), &perMinute, &quotaTokens, &quotaRefilled,
 		}, func() error {
-			c := &job.Capacity{Running: running, Limits: q}
+			c := &job.Capacity{Running: running, Limits: q, Quota: r.quotas[namespace]}
 			if tokens != nil {
 				c.Bucket = job.Bucket{Tokens: *tokens, At: *refilled}
+			}
+			if perMinute > 0 && c.Quota == nil {
+				c.Quota = &job.RunQuota{PerMinute: perMinute}
+				if quotaTokens != nil {
+					c.Quota.Bucket = job.Bucket{Tokens: *quotaTokens, At: *quotaRefilled}
+				}
+				r.quotas[namespace] = c.Quota
 			}
 			if priority != nil {
 				c.Ahead = &job.Waiter{Priority: *priority, RunAt: *runAt}
@@ -195,6 +216,10 @@ type permitRows struct {
 	rated      []int32
 	tokens     []float64
 	refilled   []time.Time
+
+	namespaces    []uuid.UUID // with a quota of runs
+	quotaTokens   []float64
+	quotaRefilled []time.Time
 }
 
 func (w *permitRows) add(l job.Limit, number int64, run *permitCandidate) {
@@ -202,21 +227,31 @@ func (w *permitRows) add(l job.Limit, number int64, run *permitCandidate) {
 	w.queue, w.keys = append(w.queue, run.Queue), append(w.keys, run.key)
 }
 
-func (w *permitRows) write(ctx context.Context, tx pgx.Tx, of map[job.Limit]*job.Capacity) error {
+func (w *permitRows) write(ctx context.Context, tx pgx.Tx, r *capacities) error {
 	if len(w.number) == 0 {
 		return nil
 	}
-	for l, c := range of {
+	for l, c := range r.of {
 		if c.Locked && c.Limits.Rate.Count > 0 {
 			w.rated = append(w.rated, int32(l.ID))
 			w.tokens, w.refilled = append(w.tokens, c.Bucket.Tokens), append(w.refilled, c.Bucket.At)
 		}
+	}
+	for namespace, q := range r.quotas {
+		if !r.locked(q) {
+			continue
+		}
+		w.namespaces, w.quotaTokens = append(w.namespaces, namespace), append(w.quotaTokens, q.Bucket.Tokens)
+		w.quotaRefilled = append(w.quotaRefilled, q.Bucket.At)
 	}
 	k := splitKeys(w.keys)
 	var batch pgx.Batch
 	batch.Queue(permitInsert, w.kind, w.id, w.number, w.queue, k.partition, k.job, k.dueAt, k.seq)
 	if len(w.rated) > 0 {
 		batch.Queue(permitRate, w.rated, w.tokens, w.refilled)
+	}
+	if len(w.namespaces) > 0 {
+		batch.Queue(permitQuota, w.namespaces, w.quotaTokens, w.quotaRefilled)
 	}
 	return tx.SendBatch(ctx, &batch).Close()
 }
@@ -237,7 +272,7 @@ func (e *Engine) ReportWaiters(
 ) (map[job.Limit]*job.Capacity, error) {
 	timeline := e.marks.newest()
 	kind, id, low := e.marks.columns(timeline, limits)
-	r := capacities{of: map[job.Limit]*job.Capacity{}}
+	r := capacities{of: map[job.Limit]*job.Capacity{}, quotas: map[uuid.UUID]*job.RunQuota{}}
 	var queue, waiting []int32
 	var priority []int16
 	var runAt []time.Time

@@ -20,6 +20,11 @@ var quotaUse = map[access.Quota]string{
 	access.QuotaKeys: `(SELECT count(*) FROM api_key
     WHERE namespace_id = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now()))`,
 	access.QuotaSecrets: `(SELECT count(*) FROM secret WHERE namespace_id = $1)`,
+	// What is missing in the token bucket.
+	access.QuotaRuns: `(SELECT CASE WHEN max_runs_per_minute IS NOT NULL THEN coalesce((
+    SELECT ceil(greatest(0, max_runs_per_minute - r.tokens
+                            - extract(epoch FROM now() - r.refilled_at) * max_runs_per_minute / 60))::bigint
+    FROM namespace_rate r WHERE r.namespace_id = $1), 0) END)`,
 }
 
 // SetQuotas sets quotas of a namespace, if there are any to set, and returns all of them. What already exceeds a new quota
@@ -46,6 +51,16 @@ func (a *Admin) setQuotas(ctx context.Context, id uuid.UUID, name string, p acce
 		set = append(set, fmt.Sprintf("max_%s = $%d", q, len(args)))
 	}
 	return a.db.Tx(ctx, "set quotas of a namespace", func(tx pgx.Tx) error {
+		if runs, ok := p[access.QuotaRuns]; ok {
+			// The lock keeps a queue from being created with the old quota meanwhile. Claims only read the table.
+			if _, err := tx.Exec(ctx, `LOCK TABLE queue IN SHARE ROW EXCLUSIVE MODE`); err != nil {
+				return err
+			}
+			const set = `UPDATE queue SET max_runs_per_minute = $2 WHERE namespace_id = $1`
+			if _, err := tx.Exec(ctx, set, id, runs); err != nil {
+				return err
+			}
+		}
 		if _, err := tx.Exec(ctx, `UPDATE namespace SET `+strings.Join(set, ", ")+` WHERE id = $1`, args...); err != nil {
 			return err
 		}

@@ -321,7 +321,7 @@ SELECT kind, found_at FROM audit_finding WHERE partition = $1 AND job_id = $2 AN
 func (y *whyReader) readAround(ctx context.Context) error {
 	f := &y.facts
 	f.QueuePaused, f.QueueNote, f.QueueBy, f.CancelledBy = time.Time{}, "", "", ""
-	f.Queue, f.KeyRunning, f.Workers = job.Queue{}, 0, false
+	f.Queue, f.KeyRunning, f.Workers, f.RunQuota, f.QuotaUsed = job.Queue{}, 0, false, 0, false
 	if len(f.Entries) == 0 {
 		return nil
 	}
@@ -355,6 +355,22 @@ func (y *whyReader) readLimits(ctx context.Context, queue string) error {
 SELECT EXISTS (SELECT FROM session s JOIN queue q ON q.id = s.queue_id
                WHERE q.namespace_id = $1 AND q.name = $2 AND s.expires_at > now())`
 	batch.Queue(workers, y.order.Namespace, queue).QueryRow(func(row pgx.Row) error { return row.Scan(&f.Workers) })
+	const quota = `
+SELECT n.max_runs_per_minute, r.tokens, r.refilled_at FROM namespace n LEFT JOIN namespace_rate r ON r.namespace_id = n.id
+WHERE n.id = $1 AND n.max_runs_per_minute IS NOT NULL`
+	batch.Queue(quota, y.order.Namespace).Query(func(rows pgx.Rows) error {
+		var q job.RunQuota
+		var tokens *float64
+		var refilled *time.Time
+		_, err := pgx.ForEachRow(rows, []any{&q.PerMinute, &tokens, &refilled}, func() error {
+			if tokens != nil {
+				q.Bucket = job.Bucket{Tokens: *tokens, At: *refilled}
+			}
+			f.RunQuota, f.QuotaUsed = q.PerMinute, q.Left(f.Now) < 1
+			return nil
+		})
+		return err
+	})
 	if key := f.Definition.Concurrency.ID(y.order.Namespace); key != 0 {
 		const running = `SELECT count(*) FROM permit WHERE limit_kind = 2 /* concurrency key */ AND limit_id = $1`
 		batch.Queue(running, key).QueryRow(func(row pgx.Row) error { return row.Scan(&f.KeyRunning) })

@@ -32,6 +32,7 @@ const (
 	QueuePaused  Code = "queue_paused"  // it is due, and its queue is paused
 	QueueFull    Code = "queue_full"    // it is due, and waits for a permit of its queue
 	QueueRate    Code = "queue_rate"    // it is due, and the rate of its queue is reached
+	RunQuota     Code = "run_quota"     // it is due, and its namespace has started as many as its quota allows
 	KeyFull      Code = "key_full"      // it is due, and waits for a run with its concurrency key to end
 	Behind       Code = "behind"        // it is due, and waits for another run of its job
 	Due          Code = "due"           // it is due, and waits for a free slot
@@ -84,6 +85,8 @@ type Facts struct {
 	QueuePaused time.Time // since when; zero if it is not paused
 	QueueNote   string
 	Queue       job.Queue // of the run: its limits, and how many runs are running and waiting
+	RunQuota    int32     // how many runs the namespace may start per minute; 0: any number
+	QuotaUsed   bool      // and has started as many
 	KeyRunning  int       // live runs with the concurrency key of the job
 	Workers     bool      // a worker asks for runs of the queue
 	QueueBy     string    // who paused the queue; empty if not known

@@ -77,6 +77,11 @@ func (x *explainer) describePending(e job.Entry) (Code, string) {
 			"It has been due since %s and waits for a permit of queue %s: %d of %d running, %d waiting.", e.RunAt, e.Queue,
 			x.Queue.Running, x.Queue.Limits.MaxRunning, x.Queue.Waiting,
 		)
+	case x.QuotaUsed, x.RunQuota > 0 && x.Queue.Waiting > 0 && x.Queue.Limits.Rate.Count == 0:
+		return RunQuota, x.sprintf(
+			"It has been due since %s and waits for the quota of its namespace, which starts %d runs per minute.", e.RunAt,
+			x.RunQuota,
+		)
 	case x.Queue.Limits.Rate.Count > 0 && x.Queue.Waiting > 0:
 		return QueueRate, x.sprintf("It has been due since %s and waits for its turn in queue %s, which starts %s; %d wait.",
 			e.RunAt, e.Queue, x.Queue.Limits.Rate, x.Queue.Waiting)

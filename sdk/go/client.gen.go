@@ -667,9 +667,10 @@ func (e PreviewLineSkip) Valid() bool {
 
 // Defines values for QuotaName.
 const (
-	QuotaNameJobs    QuotaName = "jobs"
-	QuotaNameKeys    QuotaName = "keys"
-	QuotaNameSecrets QuotaName = "secrets"
+	QuotaNameJobs          QuotaName = "jobs"
+	QuotaNameKeys          QuotaName = "keys"
+	QuotaNameRunsPerMinute QuotaName = "runs_per_minute"
+	QuotaNameSecrets       QuotaName = "secrets"
 )
 
 // Valid indicates whether the value is a known member of the QuotaName enum.
@@ -678,6 +679,8 @@ func (e QuotaName) Valid() bool {
 	case QuotaNameJobs:
 		return true
 	case QuotaNameKeys:
+		return true
+	case QuotaNameRunsPerMinute:
 		return true
 	case QuotaNameSecrets:
 		return true
@@ -962,6 +965,7 @@ const (
 	StoryCodeQueuePaused  StoryCode = "queue_paused"
 	StoryCodeQueueRate    StoryCode = "queue_rate"
 	StoryCodeRetrying     StoryCode = "retrying"
+	StoryCodeRunQuota     StoryCode = "run_quota"
 	StoryCodeRunning      StoryCode = "running"
 	StoryCodeSkipped      StoryCode = "skipped"
 	StoryCodeSucceeded    StoryCode = "succeeded"
@@ -1015,6 +1019,8 @@ func (e StoryCode) Valid() bool {
 	case StoryCodeQueueRate:
 		return true
 	case StoryCodeRetrying:
+		return true
+	case StoryCodeRunQuota:
 		return true
 	case StoryCodeRunning:
 		return true
@@ -6117,7 +6123,7 @@ type ClientInterface interface {
 
 	// ListQuotas List the quotas and how much of them is used
 	//
-	// The operator of the cluster sets quotas, with belfry namespace quota. No key can. A request that would exceed a quota gets the problem quota_exceeded and changes nothing.
+	// The operator of the cluster sets quotas, with belfry namespace quota. No key can. A request that would exceed a quota gets the problem quota_exceeded and changes nothing. Runs over the quota of runs per minute wait.
 	//
 	// Corresponds with GET /api/v1/quotas (the `ListQuotas` operationId).
 	ListQuotas(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -7925,7 +7931,7 @@ func (c *RawClient) ResumeQueue(ctx context.Context, queue string, reqEditors ..
 
 // ListQuotas List the quotas and how much of them is used
 //
-// The operator of the cluster sets quotas, with belfry namespace quota. No key can. A request that would exceed a quota gets the problem quota_exceeded and changes nothing.
+// The operator of the cluster sets quotas, with belfry namespace quota. No key can. A request that would exceed a quota gets the problem quota_exceeded and changes nothing. Runs over the quota of runs per minute wait.
 //
 // Corresponds with GET /api/v1/quotas (the `ListQuotas` operationId).
 func (c *RawClient) ListQuotas(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -14317,7 +14323,7 @@ type ClientWithResponsesInterface interface {
 
 	// ListQuotasWithResponse List the quotas and how much of them is used
 	//
-	// The operator of the cluster sets quotas, with belfry namespace quota. No key can. A request that would exceed a quota gets the problem quota_exceeded and changes nothing.
+	// The operator of the cluster sets quotas, with belfry namespace quota. No key can. A request that would exceed a quota gets the problem quota_exceeded and changes nothing. Runs over the quota of runs per minute wait.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -20127,7 +20133,7 @@ func (c *ClientWithResponses) ResumeQueueWithResponse(ctx context.Context, queue
 
 // ListQuotasWithResponse List the quotas and how much of them is used
 //
-// The operator of the cluster sets quotas, with belfry namespace quota. No key can. A request that would exceed a quota gets the problem quota_exceeded and changes nothing.
+// The operator of the cluster sets quotas, with belfry namespace quota. No key can. A request that would exceed a quota gets the problem quota_exceeded and changes nothing. Runs over the quota of runs per minute wait.
 //
 // Returns a wrapper object for the known response body format(s).
 //

@@ -137,6 +137,7 @@ var quotaHelp = map[access.Quota]string{
 	access.QuotaJobs:    "maximum number of jobs, or none",
 	access.QuotaKeys:    "maximum number of keys that are neither revoked nor expired, or none",
 	access.QuotaSecrets: "maximum number of secrets, or none",
+	access.QuotaRuns:    "how many attempts may start per minute, or none; further runs wait",
 }
 
 func quotaFlag(q access.Quota) string { return strings.ReplaceAll(string(q), "_", "-") }

@@ -21,7 +21,8 @@ func Register(api *rest.API, store Store) {
 	rest.Register(api, rest.Operation{
 		ID: "list-quotas", Route: "GET /quotas", Summary: "List the quotas and how much of them is used",
 		Description: "The operator of the cluster sets quotas, with belfry namespace quota. No key can. " +
-			"A request that would exceed a quota gets the problem quota_exceeded and changes nothing.",
+			"A request that would exceed a quota gets the problem quota_exceeded and changes nothing. " +
+			"Runs over the quota of runs per minute wait.",
 		Role: access.Viewer,
 	}, h.list)
 }
