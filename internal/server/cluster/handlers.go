@@ -6,6 +6,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/server/rest"
+	"github.com/belfry-dev/belfry/internal/server/shared"
 )
 
 // Options has the parts of the store.
@@ -18,9 +19,9 @@ type Options struct {
 type handlers struct {
 	Options
 	api     *rest.API
-	live    rest.Shared[struct{}, job.LiveCounts]
-	loads   rest.Shared[int32, job.QueueLoad] // by the id of the queue
-	cluster rest.Shared[struct{}, job.Cluster]
+	live    shared.Reads[struct{}, job.LiveCounts]
+	loads   shared.Reads[int32, job.QueueLoad] // by the id of the queue
+	cluster shared.Reads[struct{}, job.Cluster]
 }
 
 // snapshotAge is how old the numbers of a response may be. All viewers of a node together cost one read in that time.

@@ -13,6 +13,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/server/jobs"
 	"github.com/belfry-dev/belfry/internal/server/rest"
+	"github.com/belfry-dev/belfry/internal/server/shared"
 )
 
 // Store is the part of the store that has the load.
@@ -43,7 +44,7 @@ const (
 
 type handlers struct {
 	store Store
-	loads rest.Shared[string, *output]
+	loads shared.Reads[string, *output]
 }
 
 type input struct {

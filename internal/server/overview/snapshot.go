@@ -7,7 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/server/rest"
+	"github.com/belfry-dev/belfry/internal/server/shared"
 )
 
 // However many viewers there are, a node reads a namespace at most once in snapshotAge, the live runs of the cluster at
@@ -25,9 +25,9 @@ const (
 
 // snapshots are the last overviews of a node.
 type snapshots struct {
-	whole rest.Shared[uuid.UUID, fresh]
-	slow  rest.Shared[uuid.UUID, slowPart]
-	live  rest.Shared[struct{}, job.Live]
+	whole shared.Reads[uuid.UUID, fresh]
+	slow  shared.Reads[uuid.UUID, slowPart]
+	live  shared.Reads[struct{}, job.Live]
 }
 
 func (s *snapshots) init(elapsed func() time.Duration) {

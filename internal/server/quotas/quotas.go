@@ -48,7 +48,7 @@ func (names) Values() []any {
 }
 
 // QuotaList lists the quotas.
-type QuotaList struct { //nolint:revive // the name of its schema must be unique in the API
+type QuotaList struct {
 	Items []Quota `json:"items"`
 }
 

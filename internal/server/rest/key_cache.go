@@ -10,6 +10,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/clock"
+	"github.com/belfry-dev/belfry/internal/server/shared"
 )
 
 const (
@@ -75,7 +76,7 @@ const hashesTTL = time.Second
 // address sends too many unknown keys, at most once per hashesTTL. While one request reads it, others use the last one
 // for up to keyTTL, so that a slow database does not make them wait.
 type knownHashes struct {
-	Shared[struct{}, map[[8]byte]bool]
+	shared.Reads[struct{}, map[[8]byte]bool]
 }
 
 func newKnownHashes() *knownHashes {

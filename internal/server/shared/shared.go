@@ -1,4 +1,5 @@
-package rest
+// Package shared shares the results of reads among requests.
+package shared
 
 import (
 	"context"
@@ -15,33 +16,33 @@ const (
 	failureAge  = time.Second     // how long a failure is shared
 )
 
-// Shared shares the results of reads among requests, so that many viewers cost as much as one. Requests that arrive
+// Reads shares the results of reads among requests, so that many viewers cost as much as one. Requests that arrive
 // during a read wait for it, no longer than their clients do. They share a failure too, so that a slow database is not
 // asked again by each of them in turn.
-type Shared[K comparable, T any] struct {
+type Reads[K comparable, T any] struct {
 	Age     time.Duration        // how old a result may be
 	Stale   time.Duration        // if longer than Age: how old a result may be while the next one is read
 	Max     int                  // results that are kept
 	Elapsed func() time.Duration // a clock that never goes back. Default: clock.Elapsed
 
 	mu    sync.Mutex
-	reads map[K]*sharedRead[T]
+	reads map[K]*result[T]
 }
 
-type sharedRead[T any] struct {
+type result[T any] struct {
 	began time.Duration
 	until time.Duration // when it is too old; set when it has ended
 	ended chan struct{}
 	value T
 	err   error
 
-	before *sharedRead[T] // a result that may be used meanwhile
+	before *result[T] // a result that may be used meanwhile
 }
 
 var errUnread = errors.New("the read did not end")
 
 // Get returns the last result of a key, or reads it again.
-func (s *Shared[K, T]) Get(ctx context.Context, key K, read func(context.Context) (T, error)) (T, error) {
+func (s *Reads[K, T]) Get(ctx context.Context, key K, read func(context.Context) (T, error)) (T, error) {
 	r, mine := s.join(key)
 	switch {
 	case mine && r.before != nil:
@@ -61,12 +62,12 @@ func (s *Shared[K, T]) Get(ctx context.Context, key K, read func(context.Context
 }
 
 // join returns the read of a key, and whether the caller must do it.
-func (s *Shared[K, T]) join(key K) (r *sharedRead[T], mine bool) {
+func (s *Reads[K, T]) join(key K) (r *result[T], mine bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.elapsed()
-	old := func(r *sharedRead[T]) bool { return r.hasEnded() && now >= r.until }
-	var stale *sharedRead[T]
+	old := func(r *result[T]) bool { return r.hasEnded() && now >= r.until }
+	var stale *result[T]
 	if r := s.reads[key]; r != nil {
 		stale = r.before
 		if r.hasEnded() && r.err == nil {
@@ -83,17 +84,17 @@ func (s *Shared[K, T]) join(key K) (r *sharedRead[T], mine bool) {
 		}
 	}
 	if len(s.reads) >= s.Max {
-		maps.DeleteFunc(s.reads, func(_ K, r *sharedRead[T]) bool { return old(r) })
+		maps.DeleteFunc(s.reads, func(_ K, r *result[T]) bool { return old(r) })
 	}
 	if s.reads == nil || len(s.reads) >= s.Max {
-		s.reads = map[K]*sharedRead[T]{}
+		s.reads = map[K]*result[T]{}
 	}
-	r = &sharedRead[T]{began: now, ended: make(chan struct{}), err: errUnread, before: stale}
+	r = &result[T]{began: now, ended: make(chan struct{}), err: errUnread, before: stale}
 	s.reads[key] = r
 	return r, true
 }
 
-func (s *Shared[K, T]) run(ctx context.Context, r *sharedRead[T], read func(context.Context) (T, error)) {
+func (s *Reads[K, T]) run(ctx context.Context, r *result[T], read func(context.Context) (T, error)) {
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), sharedLimit)
 	defer cancel()
 	defer func() {
@@ -110,7 +111,7 @@ func (s *Shared[K, T]) run(ctx context.Context, r *sharedRead[T], read func(cont
 	r.value, r.err = read(limited)
 }
 
-func (s *Shared[K, T]) elapsed() time.Duration {
+func (s *Reads[K, T]) elapsed() time.Duration {
 	if s.Elapsed != nil {
 		return s.Elapsed()
 	}
@@ -118,7 +119,7 @@ func (s *Shared[K, T]) elapsed() time.Duration {
 }
 
 // hasEnded is called while the lock is held.
-func (r *sharedRead[T]) hasEnded() bool {
+func (r *result[T]) hasEnded() bool {
 	select {
 	case <-r.ended:
 		return true

@@ -1,4 +1,4 @@
-package rest_test
+package shared_test
 
 import (
 	"context"
@@ -10,13 +10,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/belfry-dev/belfry/internal/server/rest"
+	"github.com/belfry-dev/belfry/internal/server/shared"
 )
 
 func TestSharedReads(t *testing.T) {
 	t.Parallel()
 	var elapsed atomic.Int64
-	s := &rest.Shared[string, int]{
+	s := &shared.Reads[string, int]{
 		Age: time.Second, Max: 2, Elapsed: func() time.Duration { return time.Duration(elapsed.Load()) },
 	}
 	reads, failure := 0, error(nil)
@@ -61,7 +61,7 @@ func TestSharedReads(t *testing.T) {
 // TestNobodyWaitsLongerThanTheirClient: a slow read does not hold the requests of clients that are gone.
 func TestNobodyWaitsLongerThanTheirClient(t *testing.T) {
 	t.Parallel()
-	s := &rest.Shared[string, int]{Age: time.Second, Max: 10}
+	s := &shared.Reads[string, int]{Age: time.Second, Max: 10}
 	reading, released := make(chan struct{}), make(chan struct{})
 	var reads atomic.Int64
 	read := func(context.Context) (int, error) {
@@ -93,7 +93,7 @@ func TestNobodyWaitsLongerThanTheirClient(t *testing.T) {
 // TestAPanicEndsARead: those who wait get an error.
 func TestAPanicEndsARead(t *testing.T) {
 	t.Parallel()
-	s := &rest.Shared[string, int]{Age: time.Hour, Max: 10}
+	s := &shared.Reads[string, int]{Age: time.Hour, Max: 10}
 	require.Panics(t, func() {
 		_, _ = s.Get(t.Context(), "a", func(context.Context) (int, error) {
 			panic("a bug") //nolint:forbidigo // what the test is about
@@ -108,7 +108,7 @@ func TestAPanicEndsARead(t *testing.T) {
 func TestStaleResultsMeanwhile(t *testing.T) {
 	t.Parallel()
 	var elapsed atomic.Int64
-	s := &rest.Shared[string, int]{
+	s := &shared.Reads[string, int]{
 		Age: time.Second, Stale: 5 * time.Second, Max: 2,
 		Elapsed: func() time.Duration { return time.Duration(elapsed.Load()) },
 	}
