@@ -119,7 +119,7 @@ func Serve(ctx context.Context, c Config, log *slog.Logger) (err error) {
 	if err := prepare(ctx, c, db, log); err != nil {
 		return err
 	}
-	if c.commands, err = startCommands(ctx, c, db.API(), log); err != nil {
+	if c.commands, err = startCommands(ctx, c, commandStore{db.API(), db.Views()}, log); err != nil {
 		return err
 	}
 	if c.commands != nil {

@@ -21,10 +21,16 @@ func Runner(ctx context.Context, orders io.Reader, reports io.Writer) error {
 	return runner.Serve(ctx, orders, reports)
 }
 
+// commandStore is what commands need of the database.
+type commandStore struct {
+	*postgres.API
+	*postgres.Views
+}
+
 // startCommands creates the target that runs commands and starts its runner. It returns nil if commands
 // are off. A node that cannot run commands although they are on does not start, because its runs would
 // fail one by one.
-func startCommands(ctx context.Context, c Config, store *postgres.API, log *slog.Logger) (*command.Target, error) {
+func startCommands(ctx context.Context, c Config, store commandStore, log *slog.Logger) (*command.Target, error) {
 	o := c.Command
 	if !o.Enabled {
 		return nil, nil //nolint:nilnil // no target and no error: commands are off
@@ -44,6 +50,7 @@ func startCommands(ctx context.Context, c Config, store *postgres.API, log *slog
 			Socket: o.ContainerSocket, Images: list(o.Images, ","),
 		},
 		Slots: o.Slots, User: o.User, Executable: c.Executable, Log: log, Secrets: &secrets{read: store.Secret},
+		Namespace: store.NamespaceName,
 	})
 	if err := t.Start(ctx); err != nil {
 		return nil, err

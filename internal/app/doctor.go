@@ -124,7 +124,7 @@ func probeAPI(ctx context.Context, c Config) doctor.Probe {
 // probeSandbox starts the runner of commands as a node does at its start, and stops it.
 func probeSandbox(ctx context.Context, c Config) doctor.Probe {
 	p := doctor.Probe{Asked: true}
-	t, err := startCommands(ctx, c, nil, slog.New(slog.DiscardHandler))
+	t, err := startCommands(ctx, c, commandStore{}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		p.Problem = err.Error()
 		return p

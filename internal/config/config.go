@@ -126,7 +126,7 @@ func (o OIDC) check() error {
 // Command says what the commands of jobs may do on this node.
 type Command struct {
 	Enabled  bool   `key:"enabled" default:"false" oneof:"true,false"`
-	Programs string `key:"programs" form:"paths"`
+	Programs string `key:"programs" form:"programs"`
 
 	Paths string `key:"paths" default:"/usr:/bin:/sbin:/lib:/lib64:/etc/alternatives:/etc/ld.so.cache:/etc/ssl:/etc/localtime" form:"paths"`
 

@@ -103,6 +103,7 @@ func (f *field) accepted() string {
 		"web":          "a URL like https://belfry.example.com",
 		"path":         "the path of a file",
 		"paths":        "absolute paths other than / with : between them",
+		"programs":     "absolute paths other than / with : between them, each with NAMESPACE= before it or not",
 		"address":      "host:port, for example 127.0.0.1:8420",
 		"keyset":       "what belfry secret keyset new prints",
 		"destinations": "networks like 10.0.0.0/8 and host:port like hooks.internal:443",
@@ -182,9 +183,13 @@ func (f *field) formOK(text string) bool {
 		return json.Valid([]byte(text))
 	case f.form == "path":
 		return !strings.Contains(text, "://") && !strings.ContainsFunc(text, unicode.IsControl)
-	case f.form == "paths":
+	case f.form == "paths", f.form == "programs":
 		return !strings.ContainsFunc(text, unicode.IsControl) &&
 			!slices.ContainsFunc(strings.Split(text, ":"), func(p string) bool {
+				namespace, rest, ok := strings.Cut(p, "=")
+				if f.form == "programs" && ok && access.ValidateNamespace(namespace) == nil {
+					p = rest
+				}
 				return !path.IsAbs(p) || path.Clean(p) == "/"
 			})
 	case f.form == "address":

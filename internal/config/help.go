@@ -64,7 +64,8 @@ var help = map[string]string{ //nolint:gosec // names of settings, and no secret
 
 	"command.enabled": "let jobs run commands on this node, in a sandbox; set it to the same value on all nodes: " +
 		"otherwise those that have it get all partitions with such runs",
-	"command.programs": "programs that jobs may run: files, and directories with everything below them, separated by :",
+	"command.programs": "programs that jobs may run: files, and directories with everything below them, separated by :; " +
+		"NAMESPACE=/usr/bin/report is for jobs of that namespace only",
 	"command.paths": "files and directories that commands can read in addition to the programs, separated by :; " +
 		"nothing secret",
 	"command.network": "let commands ask for the network: everything that this machine reaches, " +
@@ -77,8 +78,8 @@ var help = map[string]string{ //nolint:gosec // names of settings, and no secret
 	"command.bubblewrap": "path of bubblewrap",
 	"command.container_socket": "socket of Docker or Podman for jobs that name an image, " +
 		"such as /run/podman/podman.sock; empty means none",
-	"command.images": "images that jobs may run, separated by commas; one that ends in * matches any image " +
-		"with that beginning",
+	"command.images": "images that jobs may run, separated by commas. One that ends in * matches any image " +
+		"with that beginning. NAMESPACE=IMAGE is for jobs of that namespace only",
 
 	"tracing.endpoint": "where spans go, by OTLP over HTTP, for example http://127.0.0.1:4318/v1/traces; " +
 		"empty means off",

@@ -10,6 +10,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/postgres/pool"
 	"github.com/belfry-dev/belfry/internal/problem"
 )
 
@@ -46,6 +47,18 @@ func (a *Admin) NamespaceNamed(ctx context.Context, name string) (id uuid.UUID, 
 		return id, fmt.Errorf("there is no namespace %q; belfry namespace list shows them", name)
 	}
 	return id, err
+}
+
+// NamespaceName returns the name of a namespace.
+func (v *Views) NamespaceName(ctx context.Context, id uuid.UUID) (name string, err error) {
+	err = v.db.Query(ctx, pool.In(id), func(rows pgx.Rows) error {
+		name, err = pgx.CollectExactlyOneRow(rows, pgx.RowTo[string])
+		return err
+	}, `SELECT name FROM namespace WHERE id = $1`, id)
+	if err != nil {
+		return "", fmt.Errorf("read the name of the namespace: %w", err)
+	}
+	return name, nil
 }
 
 // KeepNamespace sets how long ended runs of a namespace are kept. 0: as the setting keep_history says.

@@ -78,6 +78,9 @@ func TestOwnerAndServerAreTwo(t *testing.T) {
 
 	n, err := store.CreateNamespace(ctx, "second")
 	require.NoError(t, err)
+	name, err := server.NamespaceName(ctx, n.ID)
+	require.NoError(t, err)
+	require.Equal(t, "second", name)
 	_, err = store.CreateNamespace(ctx, "second")
 	require.ErrorIs(t, err, postgres.ErrConflict)
 	_, err = store.CreateNamespace(ctx, "No Name")

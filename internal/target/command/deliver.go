@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -36,7 +37,9 @@ type Options struct {
 	User       int      // the runner's user id if the node runs as root
 	Executable []string // this program, with the arguments that start a runner
 	Secrets    secret.Source
-	Log        *slog.Logger
+	// Namespace returns the name of a namespace. It is asked if an entry of Programs or Images names one.
+	Namespace func(ctx context.Context, id uuid.UUID) (string, error)
+	Log       *slog.Logger
 }
 
 // Target runs commands. Safe for concurrent use.
@@ -45,8 +48,11 @@ type Target struct {
 	process process
 	slots   *gate.Gate
 
+	scoped bool // an entry of Programs or Images names a namespace
+
 	mu      sync.Mutex
 	running map[*execution]struct{}
+	names   map[uuid.UUID]string // of namespaces; they never change
 }
 
 // execution is a running command.
@@ -64,8 +70,32 @@ func New(opts Options) *Target {
 	opts.Node = uuid.NewString()
 	return &Target{
 		opts: opts, process: process{opts: opts}, slots: gate.New(gate.Options{PerHost: max(opts.Slots, 1)}),
-		running: map[*execution]struct{}{},
+		running: map[*execution]struct{}{}, names: map[uuid.UUID]string{},
+		scoped: slices.ContainsFunc(slices.Concat(opts.Programs, opts.Images), func(entry string) bool {
+			namespace, _ := runner.Scoped(entry)
+			return namespace != ""
+		}),
 	}
+}
+
+// namespace returns the name of a namespace, if the runner needs it.
+func (t *Target) namespace(ctx context.Context, id uuid.UUID) (name string, err error) {
+	if !t.scoped {
+		return "", nil
+	}
+	t.mu.Lock()
+	name, ok := t.names[id]
+	t.mu.Unlock()
+	if ok {
+		return name, nil
+	}
+	if name, err = t.opts.Namespace(ctx, id); err != nil {
+		return "", err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.names[id] = name
+	return name, nil
 }
 
 // Start starts the runner and tries its sandbox. The error says why commands cannot be run here and what to
@@ -119,10 +149,16 @@ func (t *Target) Deliver(ctx context.Context, a job.Attempt) job.Outcome {
 			Message: message.Clean("not run: "+err.Error(), maxMessage),
 		}
 	}
+	spec := c.spec(&a, in, timeout)
+	if spec.Namespace, err = t.namespace(ctx, a.Namespace); err != nil {
+		return job.Outcome{
+			Kind: job.Failed, Retryable: true, Message: message.Clean("not run: "+err.Error(), maxMessage),
+		}
+	}
 	e := &execution{attempt: a, output: newOutput(in.secrets)}
 	t.add(e)
 	defer t.remove(e)
-	got := t.process.run(ctx, c.spec(&a, in, timeout), e.output)
+	got := t.process.run(ctx, spec, e.output)
 	e.output.end()
 	out := c.outcome(ctx, timeout, got, e.output)
 	out.Output, out.OutputTotal = e.output.read()

@@ -15,9 +15,9 @@ func (s *Settings) allow(spec *Spec) error {
 		return errors.New("the node allows no network; its operator can, with command.network")
 	}
 	if spec.Image != "" {
-		return s.allowImage(spec.Image)
+		return s.allowImage(spec)
 	}
-	path, err := s.program(spec.Program)
+	path, err := s.program(spec.Program, spec.Namespace)
 	if err != nil {
 		return err
 	}
@@ -27,7 +27,7 @@ func (s *Settings) allow(spec *Spec) error {
 }
 
 // program returns the file of a program, with all links resolved, or an error if it may not run.
-func (s *Settings) program(name string) (string, error) {
+func (s *Settings) program(name, namespace string) (string, error) {
 	if !filepath.IsAbs(name) {
 		return "", errors.New("the program is not an absolute path")
 	}
@@ -39,26 +39,34 @@ func (s *Settings) program(name string) (string, error) {
 	if err != nil || !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0 {
 		return "", fmt.Errorf("%s is not a program: not a file that can be executed", name)
 	}
-	for _, allowed := range s.Programs {
+	for _, allowed := range of(namespace, s.Programs) {
 		// A link in the list allows what it points to.
 		target, err := filepath.EvalSymlinks(allowed)
 		if err == nil && (path == target || strings.HasPrefix(path, strings.TrimSuffix(target, "/")+"/")) {
 			return path, nil
 		}
 	}
-	return "", fmt.Errorf("%s is not among the programs that this node runs; "+
-		"its operator can add it to command.programs", name)
+	return "", fmt.Errorf("%s is not among the programs that this node runs%s; "+
+		"its operator can add it to command.programs", name, forNamespace(namespace))
 }
 
-func (s *Settings) allowImage(image string) error {
+func forNamespace(name string) string {
+	if name == "" {
+		return ""
+	}
+	return " for the namespace " + name
+}
+
+func (s *Settings) allowImage(spec *Spec) error {
 	if s.Socket == "" {
 		return errors.New("this node runs no containers; its operator can let it, with command.container_socket")
 	}
-	for _, allowed := range s.Images {
+	image := spec.Image
+	for _, allowed := range of(spec.Namespace, s.Images) {
 		if start, open := strings.CutSuffix(allowed, "*"); image == allowed || open && strings.HasPrefix(image, start) {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s is not among the images that this node runs; its operator can add it to command.images",
-		image)
+	return fmt.Errorf("%s is not among the images that this node runs%s; its operator can add it to command.images",
+		image, forNamespace(spec.Namespace))
 }

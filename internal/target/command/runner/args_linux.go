@@ -26,7 +26,7 @@ func (b *sandbox) args(s *Spec) []string {
 		"--perms", "1777", "--size", scratch, "--tmpfs", "/tmp",
 		"--perms", "1777", "--size", scratch, "--tmpfs", "/dev/shm",
 	)
-	for _, path := range slices.Concat(b.settings.Paths, b.settings.Programs, []string{s.Program}) {
+	for _, path := range slices.Concat(b.settings.Paths, of(s.Namespace, b.settings.Programs), []string{s.Program}) {
 		a = append(a, "--ro-bind-try", path, path)
 	}
 	if s.Network {

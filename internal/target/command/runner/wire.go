@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 )
 
@@ -14,7 +15,7 @@ const maxFrame = 4 << 20
 // Settings are what the operator of a node allows commands to do.
 type Settings struct {
 	Bubblewrap string   // its path
-	Programs   []string // allowed programs: files, and directories with everything below them
+	Programs   []string // allowed programs: files, and directories with everything below them; see Scoped
 	Paths      []string // paths that commands see, read-only
 	Network    bool     // commands may use the network if their job asks for it
 	Memory     int64    // bytes
@@ -22,7 +23,25 @@ type Settings struct {
 	Scratch    int64    // size of /tmp in bytes
 	Socket     string   // of Docker or Podman; empty: no containers
 	Node       string   // unique id of the node's process
-	Images     []string // allowed images: names, and prefixes that end in *
+	Images     []string // allowed images: names, and prefixes that end in *; see Scoped
+}
+
+// Scoped splits NAMESPACE=ENTRY. An entry without a namespace is for all.
+func Scoped(entry string) (namespace, rest string) {
+	if name, rest, ok := strings.Cut(entry, "="); ok && !strings.Contains(name, "/") {
+		return name, rest
+	}
+	return "", entry
+}
+
+// of returns the entries for a namespace.
+func of(namespace string, entries []string) (out []string) {
+	for _, e := range entries {
+		if name, rest := Scoped(e); name == "" || name == namespace {
+			out = append(out, rest)
+		}
+	}
+	return out
 }
 
 // Spec is one command.
@@ -35,6 +54,8 @@ type Spec struct {
 	Timeout time.Duration
 	Image   string // of a container; empty: it runs in bubblewrap
 	Label   string // of a container: the run and the attempt
+	// Namespace is the name of the job's namespace; empty if no setting names one.
+	Namespace string
 }
 
 // Request is what the node sends to the runner.
