@@ -6,13 +6,11 @@ SET LOCAL lock_timeout = '500ms';
 --
 -- The owner of the database sets them. No server may: see the rights on namespace in 0002.
 
-ALTER TABLE namespace ADD max_jobs bigint, ADD max_keys bigint, ADD max_secrets bigint, ADD max_worker_sessions bigint,
-    ADD max_storage bigint, ADD max_runs_per_minute integer;
+ALTER TABLE namespace ADD max_jobs bigint, ADD max_keys bigint, ADD max_secrets bigint,
+    ADD max_runs_per_minute integer;
 COMMENT ON COLUMN namespace.max_jobs IS 'Quota: the maximum number of jobs. NULL: no quota.';
 COMMENT ON COLUMN namespace.max_keys IS 'Quota: the maximum number of API keys that are valid. NULL: no quota.';
 COMMENT ON COLUMN namespace.max_secrets IS 'Quota: the maximum number of secrets. NULL: no quota.';
-COMMENT ON COLUMN namespace.max_worker_sessions IS 'Quota: the maximum number of live sessions of workers. NULL: no quota.';
-COMMENT ON COLUMN namespace.max_storage IS 'Quota: the maximum of namespace_storage.bytes. NULL: no quota.';
 COMMENT ON COLUMN namespace.max_runs_per_minute IS
     'Quota: how many attempts may start per minute. Copied to the queues of the namespace. NULL: no quota.';
 
@@ -95,29 +93,15 @@ COMMENT ON COLUMN namespace_rate.tokens IS 'How many tokens the bucket held at r
 COMMENT ON INDEX namespace_rate_pkey IS 'Claim under limits.';
 
 
--- Storage
-
-CREATE TABLE namespace_storage (
-    namespace_id uuid        PRIMARY KEY,
-    bytes        bigint      NOT NULL,
-    measured_at  timestamptz NOT NULL
-);
-COMMENT ON TABLE namespace_storage IS
-    'How many bytes the definitions, payloads, runs and outputs of a namespace take. A node measures it every ten minutes '
-    'on samples of the tables.';
-COMMENT ON INDEX namespace_storage_pkey IS 'Quotas: reads and writes what was measured.';
-
-
 -- Rights
 
-GRANT SELECT, INSERT, UPDATE, DELETE ON namespace_usage, namespace_rate, namespace_storage TO belfry_engine;
+GRANT SELECT, INSERT, UPDATE, DELETE ON namespace_usage, namespace_rate TO belfry_engine;
 GRANT SELECT, INSERT, UPDATE ON namespace_usage, namespace_rate TO belfry_api;
-GRANT SELECT ON namespace_storage TO belfry_api;
 -- +goose StatementBegin
 DO $$
 DECLARE name text;
 BEGIN
-    FOREACH name IN ARRAY ARRAY['namespace_usage', 'namespace_rate', 'namespace_storage'] LOOP
+    FOREACH name IN ARRAY ARRAY['namespace_usage', 'namespace_rate'] LOOP
         EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', name);
         EXECUTE format('CREATE POLICY engine ON %I TO belfry_engine USING (true)', name);
         EXECUTE format('CREATE POLICY api ON %I TO belfry_api USING (namespace_id = belfry_namespace())', name);
@@ -131,10 +115,9 @@ DROP TRIGGER job_count_insert ON job;
 DROP TRIGGER job_count_delete ON job;
 DROP TRIGGER queue_quota ON queue;
 DROP FUNCTION belfry_count_jobs, belfry_queue_quota;
-DROP TABLE namespace_usage, namespace_rate, namespace_storage;
+DROP TABLE namespace_usage, namespace_rate;
 ALTER TABLE queue DROP limited;
 ALTER TABLE queue DROP max_runs_per_minute;
 ALTER TABLE queue ADD limited boolean NOT NULL GENERATED ALWAYS AS (max_running IS NOT NULL OR rate IS NOT NULL) STORED;
 CREATE INDEX queue_limited ON queue (id) WHERE limited;
-ALTER TABLE namespace DROP max_jobs, DROP max_keys, DROP max_secrets, DROP max_worker_sessions, DROP max_storage,
-    DROP max_runs_per_minute;
+ALTER TABLE namespace DROP max_jobs, DROP max_keys, DROP max_secrets, DROP max_runs_per_minute;
