@@ -16,6 +16,8 @@ type AuditCheck struct {
 	Sealed     int64 `json:"sealed,omitempty"`      // entries whose seal was checked
 	Unsealed   int64 `json:"unsealed,omitempty"`    // entries without a seal
 	Unchecked  int64 `json:"unchecked,omitempty"`   // entries whose seal cannot be checked, because the key is not known
+
+	good bool // the seal of an entry, or of the mark, was good
 }
 
 // SealState is what is known about the seal of an entry.
@@ -36,11 +38,12 @@ func (c *AuditCheck) Next(namespace uuid.UUID, e AuditEntry, seal SealState) err
 	}
 	// Keys are replaced by newer ones, so that the oldest seals are those of dropped keys. Only someone without the
 	// keyset writes less after it.
-	less := seal == SealNone && c.SealedFrom > 0 || seal == SealUnknown && c.Sealed > 0
+	less := seal == SealNone && c.SealedFrom > 0 || seal == SealUnknown && c.good
 	if less && e.Seq > c.UnsealedTo {
 		return &AuditUnsealed{Seq: e.Seq, At: e.At}
 	}
 	c.AuditMark = AuditMark{Seq: e.Seq, Hash: e.Hash}
+	c.good = c.good || seal == SealGood
 	c.count(seal)
 	return nil
 }
@@ -50,6 +53,7 @@ func (c *AuditCheck) Resume(e AuditEntry, seal SealState) error {
 	if e.Seq != c.Seq || e.Hash != c.Hash || seal == SealBad {
 		return &AuditBroken{Seq: c.Seq, At: e.At}
 	}
+	c.good = c.good || seal == SealGood || c.Sealed > 0
 	if c.SealedFrom == 0 && seal != SealNone {
 		c.SealedFrom = e.Seq
 	}

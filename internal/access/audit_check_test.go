@@ -50,3 +50,26 @@ func TestOnceSealedAlwaysSealed(t *testing.T) {
 		require.Equal(t, c.good, check.Sealed+check.Unsealed+check.Unchecked, "%v", c)
 	}
 }
+
+// TestSealsAfterAMark: if the seal of the mark is good, seals of unknown keys do not count after it.
+func TestSealsAfterAMark(t *testing.T) {
+	t.Parallel()
+	for seal, says := range map[access.SealState]string{
+		access.SealGood: "entry 2 of 2026-01-02T03:04:05Z has no seal", access.SealUnknown: "",
+	} {
+		mark := entry()
+		mark.Seq = 1
+		mark.Hash = mark.Chain(access.DefaultNamespace, access.AuditMark{}.Hash)
+		check := access.AuditCheck{AuditMark: access.AuditMark{Seq: 1, Hash: mark.Hash}}
+		require.NoError(t, check.Resume(mark, seal))
+		next := entry()
+		next.Seq = 2
+		next.Hash = next.Chain(access.DefaultNamespace, mark.Hash)
+		err := check.Next(access.DefaultNamespace, next, access.SealUnknown)
+		if says == "" {
+			require.NoError(t, err)
+		} else {
+			require.ErrorContains(t, err, says)
+		}
+	}
+}

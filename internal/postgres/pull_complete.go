@@ -73,6 +73,9 @@ func (e *Engine) CompletePulled(ctx context.Context, done []job.Completion) (out
 			stale, at = append(stale, c), append(at, i)
 		}
 	}
+	// Those of other namespaces are written already, even if one of them took all the time.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), decideLimit)
+	defer cancel()
 	reasons, err := e.goneReasons(ctx, stale)
 	for i, r := range reasons {
 		out[at[i]].Rejected = r

@@ -203,8 +203,14 @@ func (p *Puller) returnRuns(ctx context.Context, runs []undelivered) (left []und
 	ctx, cancel := context.WithTimeout(ctx, claimLimit)
 	defer cancel()
 	results, failed := p.Store.CompletePulled(ctx, done)
-	if failed = cmp.Or(failed, firstError(results)); failed != nil {
+	if failed != nil {
 		return append(left, leased...), failed
+	}
+	for i, r := range results { // of another namespace than the others
+		if r.Err != nil {
+			left, err = append(left, leased[i]), cmp.Or(err, r.Err)
+			delete(ended[leased[i].queue], leased[i].Key.Job)
+		}
 	}
 	for queue, jobs := range ended {
 		p.runsEnded(queue, jobs)

@@ -95,7 +95,7 @@ func (w *Wheel) SetNamespaces(attempts []job.Attempt) {
 	defer w.mu.Unlock()
 	for i := range attempts {
 		a := &attempts[i]
-		if _, ok := w.namespaces[a.Queue]; ok {
+		if _, ok := w.namespaces[a.Queue]; ok || a.Namespace == uuid.Nil { // its job was deleted
 			continue
 		}
 		if len(w.namespaces) >= maxQueues {

@@ -31,7 +31,7 @@ WITH c AS MATERIALIZED (
                    WHERE id = k.partition
                      AND (missed_from IS NULL OR r.due_at < missed_from OR r.due_at >= missed_until)) = $5
               AND (r.due_at < k.held_from OR r.due_at >= k.held_until)
-              AND r.concurrency_key IS NULL AND r.queue_id <> ALL (ARRAY(SELECT id FROM queue WHERE limited))
+              AND r.concurrency_key IS NULL AND r.queue_id NOT IN (SELECT id FROM queue WHERE limited)
               AND (r.admit = 0 /* freely */ OR r.admit = 1 /* if alone */ AND NOT EXISTS (
                   SELECT FROM run o
                   WHERE o.partition = k.partition AND o.job_id = k.job_id AND o.state <> 0 /* live */))

@@ -1,7 +1,7 @@
 -- Permits: reads the capacity of limits: what a queue allows, how many live runs have a permit, the rate's tokens, the
--- first run that waits for it on another node, and the quota of runs of the queue's namespace. $1 kinds (1 queue, 2 concurrency key), $2 ids, $3 the oldest permit
--- that was alive when this process last counted (older ones have ended, and their dead index entries need not be
--- read again), $4 the session that asks.
+-- first run that waits for it on another node, and the quota of runs of the queue's namespace. $1 kinds (1 queue, 2
+-- concurrency key), $2 ids, $3 the oldest permit that was alive when this process last counted (older ones have ended,
+-- and their dead index entries need not be read again), $4 the session that asks.
 WITH l AS MATERIALIZED (
     SELECT x.kind, x.id, x.low, q.max_running, q.rate, q.rate_seconds, q.burst, q.max_runs_per_minute, q.namespace_id
     FROM (SELECT unnest($1::smallint[]) AS kind, unnest($2::bigint[]) AS id, unnest($3::bigint[]) AS low) x

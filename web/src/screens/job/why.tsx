@@ -16,7 +16,8 @@ type Story = Schemas['Story'];
 const kinds: Partial<Record<Story['code'], Kind>> = {
   succeeded: 'succeeded', failed: 'failed', cancelled: 'cancelled', running: 'running', accepted: 'accepted', retrying: 'retrying',
     planned: 'planned',
-  not_due: 'planned', paused: 'paused', unplanned: 'missed', queue_paused: 'due', queue_full: 'due', queue_rate: 'due', key_full: 'due',
+  not_due: 'planned', paused: 'paused', unplanned: 'missed', queue_paused: 'due', queue_full: 'due', queue_rate: 'due',
+    run_quota: 'due', key_full: 'due',
     behind: 'late',
   due: 'due', deferred: 'due', archived: 'archived', forgotten: 'unknown', unknown: 'unknown',
 };
