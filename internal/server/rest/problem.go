@@ -82,7 +82,9 @@ var kinds = map[string]struct {
 
 // problemKinds lists the kinds of problems for the API reference, by status.
 func problemKinds() (out []map[string]any) {
-	byStatus := func(a, b string) int { return cmp.Compare(kinds[a].status, kinds[b].status) }
+	byStatus := func(a, b string) int {
+		return cmp.Or(cmp.Compare(kinds[a].status, kinds[b].status), cmp.Compare(a, b))
+	}
 	for _, code := range slices.SortedFunc(maps.Keys(kinds), byStatus) {
 		out = append(out, map[string]any{"code": code, "status": kinds[code].status, "title": kinds[code].title})
 	}
