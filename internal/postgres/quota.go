@@ -50,9 +50,13 @@ func (a *Admin) setQuotas(ctx context.Context, id uuid.UUID, name string, p acce
 		args = append(args, p[q])
 		set = append(set, fmt.Sprintf("max_%s = $%d", q, len(args)))
 	}
-	return a.db.Tx(ctx, "set quotas of a namespace", func(tx pgx.Tx) error {
+	work := func(tx pgx.Tx) error {
 		if runs, ok := p[access.QuotaRuns]; ok {
-			// The lock keeps a queue from being created with the old quota meanwhile. Claims only read the table.
+			// The lock keeps a queue from being created with the old quota meanwhile. Claims only read the table. Whoever
+			// is changing a queue, and waits for the lock, is waited for only briefly.
+			if _, err := tx.Exec(ctx, `SELECT set_config('lock_timeout', '`+lockTimeout+`', true)`); err != nil {
+				return err
+			}
 			if _, err := tx.Exec(ctx, `LOCK TABLE queue IN SHARE ROW EXCLUSIVE MODE`); err != nil {
 				return err
 			}
@@ -67,7 +71,13 @@ func (a *Admin) setQuotas(ctx context.Context, id uuid.UUID, name string, p acce
 		return a.api.log.write(ctx, tx, auditParams{id, itself, "namespace.update", name}, struct {
 			Quotas access.QuotaParams `json:"quotas"`
 		}{p})
-	})
+	}
+	for try := 1; ; try++ {
+		err := a.db.Tx(ctx, "set quotas of a namespace", work)
+		if Code(err) != lockNotAvailable || try == maxTries || ctx.Err() != nil {
+			return err
+		}
+	}
 }
 
 // Quotas returns the quotas of a namespace and how much of them is used.

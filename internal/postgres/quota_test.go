@@ -282,3 +282,32 @@ func TestOnlyTheOwnerSetsQuotas(t *testing.T) {
 	b.set(access.QuotaJobs, 5)
 	require.Equal(t, 1, b.count(`audit_log WHERE action = 'namespace.update' AND detail = '{"quotas":{"jobs":5}}'`))
 }
+
+// TestAQuotaOfRunsWaitsBriefly: a change of a queue that waits for the lock of the quota goes on.
+func TestAQuotaOfRunsWaitsBriefly(t *testing.T) {
+	t.Parallel()
+	b := setupQuotas(t)
+	ctx := t.Context()
+	tx, err := b.pool.Begin(ctx)
+	require.NoError(t, err)
+	_, err = tx.Exec(ctx, `INSERT INTO queue (namespace_id, name) VALUES ($1, 'mine')`, b.namespace)
+	require.NoError(t, err)
+	require.NoError(t, tx.Commit(ctx))
+	tx, err = b.pool.Begin(ctx)
+	require.NoError(t, err)
+	_, err = tx.Exec(ctx, `SELECT FROM queue WHERE name = 'mine' FOR UPDATE`)
+	require.NoError(t, err)
+	set := make(chan error, 1)
+	go func() {
+		limit := int64(60)
+		_, err := b.jobs.store.SetQuotas(ctx, "mine", access.QuotaParams{access.QuotaRuns: &limit})
+		set <- err
+	}()
+	require.Eventually(t, func() bool {
+		return b.count(`pg_locks WHERE relation = 'queue'::regclass AND mode = 'ShareRowExclusiveLock' AND granted`) == 1
+	}, time.Minute, time.Millisecond)
+	_, err = tx.Exec(ctx, `UPDATE queue SET paused = true WHERE name = 'mine'`)
+	require.NoError(t, err, "without the limit, PostgreSQL ends one of the two as a deadlock")
+	require.NoError(t, tx.Commit(ctx))
+	require.NoError(t, <-set)
+}
