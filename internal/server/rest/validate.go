@@ -12,8 +12,8 @@ import (
 )
 
 // Validator returns a check of JSON that is only a part of a body, such as one line of several, by the schema of a type
-// and with the same words. It explains the first problems, up to a number, and counts the rest: an explanation takes longer than what
-// it explains. It reports nothing about text that is not JSON. Call it while operations are registered.
+// and with the same words. It explains the first problems, up to a number, and counts the rest: an explanation takes
+// longer than what it explains. It reports nothing about text that is not JSON. Call it while operations are registered.
 func Validator[T any](a *API) func(text []byte, most int) error {
 	schema := a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[T](), true, "")
 	return func(text []byte, most int) error {
@@ -34,8 +34,8 @@ const (
 )
 
 // validating is the validation of one value. huma reports everything that is wrong with it, and a small body can have
-// more problems than fit into memory: a list of a million empty objects lacks millions of fields. So huma sees long lists in parts,
-// and of the problems of each part only those are kept that an answer lists.
+// more problems than fit into memory: a list of a million empty objects lacks millions of fields. So huma sees long
+// lists in parts, and of the problems of each part only those are kept that an answer lists.
 type validating struct {
 	api   *API
 	most  int // problems that are kept
