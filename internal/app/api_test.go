@@ -159,13 +159,20 @@ SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'audit_log'::regc
 	require.NoError(t, s.end(t))
 }
 
-// TestMetricsApart: with an address of their own, metrics are there and not here.
+// TestMetricsApart: with an address of their own, metrics are there and not here. On an address that others may reach,
+// they are nowhere.
 func TestMetricsApart(t *testing.T) {
 	t.Parallel()
 	private := freeAddress(t)
 	s, c := serveAPI(t, func(c *Config) { c.MetricsListen = private })
 	status, _ := get(t, "http://"+private+"/metrics")
 	require.Equal(t, http.StatusOK, status)
+	status, _ = get(t, c.base+"/metrics")
+	require.Equal(t, http.StatusNotFound, status)
+	require.NoError(t, s.end(t))
+
+	// Only the usual spelling of the name counts as a loopback address.
+	s, c = serveAPI(t, func(c *Config) { c.Listen, c.InsecureListen = "LOCALHOST:0", true })
 	status, _ = get(t, c.base+"/metrics")
 	require.Equal(t, http.StatusNotFound, status)
 	require.NoError(t, s.end(t))

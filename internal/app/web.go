@@ -39,7 +39,7 @@ func listen(ctx context.Context, c Config, log *slog.Logger, m *metrics, h *heal
 	public.HandleFunc("/", w.serveAPI)
 	mountUI(public, c.UI, http.HandlerFunc(w.serveAPI))
 	h.handle(public)
-	if c.MetricsListen == "" {
+	if c.MetricsListen == "" && config.Loopback(c.Listen) {
 		private = public
 	}
 	private.Handle("GET /metrics", m.handler())

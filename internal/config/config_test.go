@@ -304,14 +304,13 @@ func TestWarnings(t *testing.T) {
 	for name, tc := range map[string]struct{ environ, flags, want string }{
 		"open to all": {
 			"", "--listen 0.0.0.0:8420 --insecure-listen",
-			"listen is 0.0.0.0:8420: all who reach it can read the metrics, " +
-				"which contain the names of namespaces and queues, without a key; set metrics_listen, " +
-				"or keep the address inside a private network",
+			"metrics are not served: listen is 0.0.0.0:8420, and all who reach it could read the names of namespaces " +
+				"and queues in them without a key; set metrics_listen to an address inside a private network",
 		},
 		"every interface": {
 			"BELFRY_LISTEN=:8420", "--insecure-listen=true",
-			"listen is :8420: all who reach it can read the metrics, which contain the names of namespaces and queues, " +
-				"without a key; set metrics_listen, or keep the address inside a private network",
+			"metrics are not served: listen is :8420, and all who reach it could read the names of namespaces and " +
+				"queues in them without a key; set metrics_listen to an address inside a private network",
 		},
 		"TLS": {
 			"BELFRY_LISTEN=:8420\nBELFRY_TLS_CERT=c.pem\nBELFRY_TLS_KEY=k.pem", "--metrics-listen 127.0.0.1:8421", "",

@@ -8,7 +8,7 @@ var help = map[string]string{ //nolint:gosec // names of settings, and no secret
 		"for use where something else protects the connection",
 	"listen": "address of the API, health checks and metrics; health checks and metrics need no key",
 	"metrics_listen": "separate address for metrics, which show the names of namespaces and queues; " +
-		"empty means the address of listen",
+		"empty means the address of listen if only this machine reaches it, else metrics are not served",
 	"tls_cert": "file with the certificate for listen and its chain, PEM; it is reloaded when it changes",
 	"tls_key":  "file with the key of tls_cert, PEM",
 	"canary": "keep a job that does nothing every 10 s, in the namespace belfry-canary, so that alerts on lateness " +

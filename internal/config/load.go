@@ -220,13 +220,13 @@ func (v *Values) check() error {
 		warn("drain is %s: attempts under way are cut off at a stop and delivered again", v.Drain)
 	}
 	switch {
-	case v.MetricsListen == "" && !loopback(v.Listen):
+	case v.MetricsListen == "" && !Loopback(v.Listen):
 		warn(
-			"listen is %s: all who reach it can read the metrics, which contain the names of namespaces and queues, "+
-				"without a key; set metrics_listen, or keep the address inside a private network",
+			"metrics are not served: listen is %s, and all who reach it could read the names of namespaces and queues "+
+				"in them without a key; set metrics_listen to an address inside a private network",
 			v.Listen,
 		)
-	case v.MetricsListen != "" && !loopback(v.MetricsListen):
+	case v.MetricsListen != "" && !Loopback(v.MetricsListen):
 		warn(
 			"metrics_listen is %s: all who reach it can read the metrics without a key; "+
 				"keep the address inside a private network",
@@ -264,7 +264,7 @@ func (c *Config) CheckListen() error {
 	switch tls := c.TLSCert != ""; {
 	case tls != (c.TLSKey != ""):
 		return errors.New("tls_cert and tls_key belong together; set both or none")
-	case tls || c.InsecureListen || loopback(c.Listen):
+	case tls || c.InsecureListen || Loopback(c.Listen):
 		return nil
 	}
 	return fmt.Errorf(
@@ -275,8 +275,8 @@ func (c *Config) CheckListen() error {
 	)
 }
 
-// loopback reports whether only this machine can reach the address.
-func loopback(address string) bool {
+// Loopback reports whether only this machine can reach the address.
+func Loopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return false
