@@ -1,19 +1,20 @@
 package cluster_test
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
-	"strings"
+	"os"
+	"os/exec"
+	"strconv"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/access"
@@ -27,7 +28,9 @@ type attacker struct {
 	c         *cluster
 	namespace uuid.UUID
 	phase     time.Duration
-	jobs      int // so far
+	jobs      int       // so far
+	began     time.Time // the last attack
+	processes []*hostile
 }
 
 func newAttacker(t *testing.T, c *cluster, phase time.Duration) *attacker {
@@ -35,7 +38,99 @@ func newAttacker(t *testing.T, c *cluster, phase time.Duration) *attacker {
 	a := &attacker{t: t, c: c, namespace: uuid.New(), phase: phase}
 	_, err := c.pool.Exec(t.Context(), `INSERT INTO namespace (id, name) VALUES ($1, 'attacker')`, a.namespace)
 	require.NoError(t, err)
+	t.Cleanup(a.stop)
 	return a
+}
+
+// order and effect are what a process of test/cluster/attacker reads and writes.
+type order struct {
+	Kind       string
+	Count      int
+	First, Net int
+	Nodes      []string
+	Keys       []string
+}
+
+type effect struct{ Port, Held, Done, Refused int }
+
+// hostile is a process of test/cluster/attacker. It has the lowest priority, because a real attacker has a machine of
+// its own. What nodes and database spend for it counts. NICE is for machines on which other programs run.
+type hostile struct {
+	cmd   *exec.Cmd
+	input io.Closer
+	ended chan struct{}
+
+	mu   sync.Mutex
+	now  effect
+	most int // of what it held
+}
+
+// start starts a process, and waits until it has begun. It returns the port of its servers.
+func (a *attacker) start(o order) (port int) {
+	a.t.Helper()
+	for _, n := range a.c.nodes {
+		o.Nodes = append(o.Nodes, n.listen)
+	}
+	h := &hostile{cmd: exec.Command("nice", "-n", strconv.Itoa(number("NICE", 19)), attackers), ended: make(chan struct{})}
+	h.cmd.Stderr = os.Stderr
+	h.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // it does not outlive a killed test
+	input, err := h.cmd.StdinPipe()
+	require.NoError(a.t, err)
+	output, err := h.cmd.StdoutPipe()
+	require.NoError(a.t, err)
+	require.NoError(a.t, h.cmd.Start())
+	h.input = input
+	a.processes = append(a.processes, h)
+	begun := make(chan struct{})
+	go func() {
+		defer close(h.ended)
+		for reports, first := json.NewDecoder(output), sync.OnceFunc(func() { close(begun) }); ; first() {
+			var now effect
+			if reports.Decode(&now) != nil {
+				return
+			}
+			h.mu.Lock()
+			h.now, h.most = now, max(h.most, now.Held)
+			h.mu.Unlock()
+		}
+	}()
+	require.NoError(a.t, json.NewEncoder(input).Encode(o))
+	select {
+	case <-begun:
+	case <-h.ended:
+		require.Fail(a.t, "a process of the attacker has ended")
+	case <-time.After(time.Minute):
+		require.Fail(a.t, "a process of the attacker does not begin")
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.now.Port
+}
+
+// effect adds up what the processes of the attack have counted so far, with the most that each has held.
+func (a *attacker) effect() (sum effect) {
+	for _, h := range a.processes {
+		h.mu.Lock()
+		sum.Held += h.most
+		sum.Done += h.now.Done
+		sum.Refused += h.now.Refused
+		h.mu.Unlock()
+	}
+	return sum
+}
+
+// stop ends the processes of the attack.
+func (a *attacker) stop() {
+	for _, h := range a.processes {
+		_ = h.input.Close()
+		select {
+		case <-h.ended:
+		case <-time.After(10 * time.Second): // it has the lowest priority
+			_ = h.cmd.Process.Kill()
+		}
+		assert.NoError(a.t, h.cmd.Wait())
+	}
+	a.processes = nil
 }
 
 // create creates jobs.
@@ -77,200 +172,81 @@ SELECT count(*) FROM run WHERE job_id IN (SELECT id FROM job WHERE namespace_id 
 	}), "runs of the attacker do not end")
 }
 
-// listen serves each connection to a port of all addresses of this machine.
-func (a *attacker) listen(serve func(net.Conn)) (port int, stop func()) {
+// every creates jobs that have a run each second.
+func (a *attacker) every(n int, kind string, config func(i int) string) {
 	a.t.Helper()
-	l, err := new(net.ListenConfig).Listen(a.t.Context(), "tcp4", "0.0.0.0:0")
-	require.NoError(a.t, err)
-	var mu sync.Mutex
-	all, ended := []net.Conn{}, false
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			mu.Lock()
-			if all = append(all, conn); ended {
-				_ = conn.Close()
-			}
-			mu.Unlock()
-			go serve(conn)
-		}
-	}()
-	return l.Addr().(*net.TCPAddr).Port, func() {
-		_ = l.Close()
-		mu.Lock()
-		defer mu.Unlock()
-		ended = true
-		for _, conn := range all {
-			_ = conn.Close()
-		}
-	}
-}
-
-func (a *attacker) silentHosts() (stop func()) {
-	port, stop := a.listen(func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
 	end := a.c.now().Add(a.phase)
-	a.create(number("HOSTS", 100), func(i int, name string) job.Definition {
-		return anyDefinition(name, "http", fmt.Sprintf(`{"url":"http://127.1.%d.%d:%d/"}`, i/250, i%250+1, port), end)
-	})
-	return stop
+	a.create(n, func(i int, name string) job.Definition { return anyDefinition(name, kind, config(i), end) })
 }
 
-// unconfirmedBroker speaks as much of the protocol of NATS as it takes to receive messages, and confirms none.
-func unconfirmedBroker(c net.Conn) {
-	_, _ = fmt.Fprint(c, `INFO {"headers":true,"max_payload":1048576}`+"\r\n")
-	for lines := bufio.NewScanner(c); lines.Scan(); {
-		if strings.HasPrefix(lines.Text(), "PING") {
-			_, _ = fmt.Fprint(c, "PONG\r\n")
-		}
-	}
+func (a *attacker) silentHosts(n int) {
+	port := a.start(order{Kind: "silent", Count: n, Net: 1})
+	a.every(n, "http", func(i int) string {
+		return fmt.Sprintf(`{"url":"http://127.1.%d.%d:%d/"}`, i/250, i%250+1, port)
+	})
 }
 
-func (a *attacker) unconfirmed() (stop func()) {
-	port, stop := a.listen(unconfirmedBroker)
-	end := a.c.now().Add(a.phase)
-	a.create(number("UNCONFIRMED", 100), func(_ int, name string) job.Definition {
-		return anyDefinition(name, "nats", fmt.Sprintf(`{"servers":["127.0.0.1:%d"],"subject":"a"}`, port), end)
-	})
-	return stop
+func (a *attacker) unconfirmed(n int) {
+	port := a.start(order{Kind: "broker", Count: 1, Net: 2})
+	a.every(n, "nats", func(int) string { return fmt.Sprintf(`{"servers":["127.2.0.1:%d"],"subject":"a"}`, port) })
 }
 
-func (a *attacker) settings() (stop func()) {
-	port, stop := a.listen(unconfirmedBroker)
-	end := a.c.now().Add(a.phase)
-	a.create(number("SETTINGS", 50), func(i int, name string) job.Definition {
-		config := fmt.Sprintf(`{"servers":["127.2.%d.%d:%d"],"subject":"a","user":"u%d"}`, i/250, i%250+1, port, i)
-		return anyDefinition(name, "nats", config, end)
+func (a *attacker) settings(n int) {
+	port := a.start(order{Kind: "broker", Count: n, Net: 2})
+	a.every(n, "nats", func(i int) string {
+		return fmt.Sprintf(`{"servers":["127.2.%d.%d:%d"],"subject":"a","user":"u%d"}`, i/250, i%250+1, port, i)
 	})
-	return stop
 }
 
-// flood is runs that are due at the same time, at a host that takes a while for each.
-func (a *attacker) flood() (stop func()) {
-	port, stop := a.listen(func(c net.Conn) {
-		for r := bufio.NewReader(c); ; {
-			request, err := http.ReadRequest(r)
-			if err != nil {
-				return
-			}
-			_, _ = io.Copy(io.Discard, request.Body)
-			<-time.After(50 * time.Millisecond)
-			_, _ = fmt.Fprint(c, "HTTP/1.1 204 No Content\r\n\r\n")
-		}
-	})
-	n := number("FLOOD", 500)
+// flood is runs that are due at the same time, at hosts that take a while for each.
+func (a *attacker) flood(n int) {
+	port := a.start(order{Kind: "host", Count: 10, Net: 1})
 	due := a.c.now().Add(time.Duration(3+n/1000) * time.Second).Truncate(time.Second)
 	a.create(n, func(i int, name string) job.Definition {
 		d := anyDefinition(name, "http", fmt.Sprintf(`{"url":"http://127.1.0.%d:%d/"}`, i%10+1, port), time.Time{})
 		d.Schedule = schedule.Spec{At: due.Format(time.RFC3339)}
 		return d
 	})
-	a.t.Logf("%d runs were created %s before they are due", n, due.Sub(a.c.now()).Round(time.Second))
+	early := due.Sub(a.c.now())
+	a.t.Logf("%d runs were created %s before they are due", n, early.Round(time.Second))
+	require.Positive(a.t, early, "the runs are not due at the same time")
 	<-time.After(due.Sub(a.c.now()))
-	return stop
 }
 
-// client returns a client with an address and a key of its own.
-func (a *attacker) client(i int) *caller {
+// keys creates API keys.
+func (a *attacker) keys(n int) (secrets []string) {
 	a.t.Helper()
-	_, secret, err := a.c.store.CreateKey(a.t.Context(), access.KeyParams{
-		Namespace: a.namespace, Name: uuid.NewString(), Role: access.Admin, Actor: "test",
-	})
-	require.NoError(a.t, err)
-	return &caller{c: a.c, key: secret, deadline: time.Minute, http: &http.Client{Transport: &http.Transport{
-		DialContext: addressed(i).DialContext, MaxIdleConnsPerHost: 1000,
-	}}}
-}
-
-// addressed dials from the i-th address of this machine.
-func addressed(i int) *net.Dialer {
-	return &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 3, byte(i/250), byte(i%250+1))}}
-}
-
-// repeat calls something again and again, n times at the same time, until stop. It waits a second after each call, as
-// answers to rejected requests ask for: an attack must not slow down a node by using up the CPU time of the machine that
-// it shares with the attacker.
-func (a *attacker) repeat(n int, once func(ctx context.Context, i int)) (stop func()) {
-	ctx, cancel := context.WithCancel(a.t.Context())
-	var all sync.WaitGroup
-	for i := range n {
-		all.Go(func() {
-			for ctx.Err() == nil {
-				once(ctx, i)
-				select {
-				case <-ctx.Done():
-				case <-time.After(time.Second):
-				}
-			}
+	for range n {
+		_, secret, err := a.c.store.CreateKey(a.t.Context(), access.KeyParams{
+			Namespace: a.namespace, Name: uuid.NewString(), Role: access.Admin, Actor: "test",
 		})
+		require.NoError(a.t, err)
+		secrets = append(secrets, secret)
 	}
-	return func() {
-		cancel()
-		all.Wait()
+	return secrets
+}
+
+// longPolls waits for runs, of which there are none.
+func (a *attacker) longPolls(n int) {
+	keys := a.keys(number("KEYS", 5))
+	a.create(len(keys), func(i int, name string) job.Definition { // their queues exist when a job uses them
+		d := anyDefinition(name, "worker", `{"handler":"h"}`, time.Time{})
+		d.Queue, d.Schedule = fmt.Sprintf("q%d", i), schedule.Spec{Every: "8760h"}
+		return d
+	})
+	a.start(order{Kind: "polls", Count: n, Keys: keys})
+}
+
+// requests asks for sessions of queues that do not exist.
+func (a *attacker) requests(n int) {
+	a.start(order{Kind: "requests", Count: n, Keys: a.keys(number("KEYS", 5))})
+}
+
+// idle opens connections from several processes, because the number of open files of a process is limited.
+func (a *attacker) idle(n int) {
+	for first, chunk := 0, 8000; first < n; first += chunk {
+		a.start(order{Kind: "idle", First: first, Count: min(chunk, n-first)})
 	}
 }
 
-func (a *attacker) longPolls() (stop func()) {
-	keys, polls := number("KEYS", 5), number("POLLS", 10)
-	var clients []*caller
-	for i := range keys {
-		clients = append(clients, a.client(i))
-	}
-	sessions := make([]string, keys*polls) // their runs, of which there are none, need no heartbeat
-	return a.repeat(keys*polls, func(ctx context.Context, i int) {
-		u := clients[i%keys]
-		path := fmt.Sprintf("/queues/q%d/sessions", i%keys)
-		var session struct{ ID string }
-		if sessions[i] == "" {
-			_, text := u.call(ctx, http.MethodPost, path, `{"name":"w"}`)
-			if json.Unmarshal(text, &session) == nil {
-				sessions[i] = session.ID
-			}
-			return
-		}
-		claim := fmt.Sprintf("%s/%s:claim", path, sessions[i])
-		if got, text := u.call(ctx, http.MethodPost, claim, `{"handlers":["h"],"max":1,"wait_ms":20000}`); got == refused &&
-			strings.Contains(string(text), "session_expired") {
-			sessions[i] = ""
-		}
-	})
-}
-
-// dial connects to one of the nodes.
-func (a *attacker) dial(ctx context.Context, i int) (net.Conn, error) {
-	return addressed(i%200).DialContext(ctx, "tcp", a.c.nodes[i%len(a.c.nodes)].listen)
-}
-
-// idle opens connections that say nothing, and opens those again that a node closes.
-func (a *attacker) idle() (stop func()) {
-	return a.repeat(number("IDLE", 200), func(ctx context.Context, i int) {
-		conn, err := a.dial(ctx, i)
-		if err != nil {
-			return
-		}
-		defer func() { _ = conn.Close() }()
-		end := context.AfterFunc(ctx, func() { _ = conn.Close() })
-		defer end()
-		_, _ = conn.Read(make([]byte, 1))
-	})
-}
-
-// bodies sends bodies, one byte after the other.
-func (a *attacker) bodies() (stop func()) {
-	u := a.client(0)
-	return a.repeat(number("BODIES", 20), func(ctx context.Context, i int) {
-		conn, err := a.dial(ctx, i)
-		if err != nil {
-			return
-		}
-		defer func() { _ = conn.Close() }()
-		_, err = fmt.Fprintf(conn, "POST /api/v1/jobs HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer %s\r\n"+
-			"Content-Type: application/json\r\nContent-Length: 1000000\r\n\r\n", u.key)
-		for err == nil && ctx.Err() == nil {
-			_, err = fmt.Fprint(conn, " ")
-			<-time.After(200 * time.Millisecond)
-		}
-	})
-}
+func (a *attacker) bodies(n int) { a.start(order{Kind: "bodies", Count: n, Keys: a.keys(1)}) }

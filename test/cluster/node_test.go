@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// binary is the program of the nodes, and crasher that of the workers. Both are built once for all tests.
-var binary, crasher string
+// binary is the program of the nodes, crasher that of the workers, and attackers that of a hostile namespace. They are
+// built once for all tests.
+var binary, crasher, attackers string
 
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "belfry-cluster-")
@@ -20,9 +21,11 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	binary, crasher = filepath.Join(dir, "belfry"), filepath.Join(dir, "crasher")
+	attackers = filepath.Join(dir, "attacker")
 	code := 1
 	if out, err := exec.Command("go", "build", "-o", dir, "github.com/belfry-dev/belfry/cmd/belfry",
-		"github.com/belfry-dev/belfry/test/cluster/crasher").CombinedOutput(); err == nil {
+		"github.com/belfry-dev/belfry/test/cluster/crasher",
+		"github.com/belfry-dev/belfry/test/cluster/attacker").CombinedOutput(); err == nil {
 		code = m.Run()
 	} else {
 		_, _ = fmt.Fprintf(os.Stderr, "build belfry: %v\n%s", err, out)
