@@ -40,6 +40,9 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		os.Exit(0)
+	case len(os.Args) > 4 && os.Args[1] == "escaped":
+		escaped(os.Args[2], os.Args[3], os.Args[4:])
+		os.Exit(0)
 	case os.Getenv("TEST_SOCKET") != "":
 		os.Exit(obey(os.Getenv("TEST_SOCKET")))
 	}

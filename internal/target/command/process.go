@@ -6,7 +6,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -20,6 +24,7 @@ const (
 	maxPause    = 10 * time.Second
 	killTime    = 30 * time.Second // for a killed command to end; the runner has a low priority on a busy machine
 	stopTime    = 10 * time.Second // for the runner to end
+	retirePause = 100 * time.Millisecond
 	settingsID  = 0
 	maxErrorLog = 4 << 10
 )
@@ -47,6 +52,8 @@ type child struct {
 	calls     map[uint64]*call // nil: it is dead
 	completed int              // commands it ran to their end
 	dead      chan struct{}
+	sees      []os.FileInfo // the files of the settings when it started; nil: not there
+	outdated  chan struct{} // closed when it gets no more commands, because they have changed
 }
 
 // call is a running command.
@@ -57,6 +64,9 @@ type call struct {
 
 // start starts the first runner. The error says why commands cannot be run here. keep starts later ones.
 func (p *process) start(ctx context.Context) error {
+	if err := findBubblewrap(&p.opts); err != nil {
+		return fmt.Errorf("commands cannot be run here: %w", err)
+	}
 	p.ready, p.done = make(chan struct{}), make(chan struct{})
 	c, err := p.spawn(ctx)
 	if err != nil {
@@ -68,9 +78,11 @@ func (p *process) start(ctx context.Context) error {
 	return nil
 }
 
-// keep starts another runner when one dies, with a longer pause each time.
+// keep starts another runner when one dies, with a longer pause each time, or is outdated.
 func (p *process) keep(ctx context.Context, c *child) {
 	defer close(p.done)
+	var retiring sync.WaitGroup
+	defer retiring.Wait()
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	pause := firstPause
@@ -78,15 +90,19 @@ func (p *process) keep(ctx context.Context, c *child) {
 		if c != nil {
 			select {
 			case <-c.dead:
+				p.set(nil)
+				if c.worked() {
+					pause = firstPause
+				}
+				p.opts.Log.Error("command runner died", "next_in", pause)
+			case <-c.outdated:
+				old := c
+				retiring.Go(func() { old.retire(ctx) })
+				pause = firstPause
 			case <-ctx.Done():
 				c.close()
 				return
 			}
-			p.set(nil)
-			if c.worked() {
-				pause = firstPause
-			}
-			p.opts.Log.Error("command runner died", "next_in", pause)
 		}
 		timer.Reset(pause)
 		select {
@@ -109,56 +125,111 @@ func (p *process) keep(ctx context.Context, c *child) {
 func (p *process) set(c *child) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.child = c
-	if c != nil {
+	switch {
+	case c != nil:
 		close(p.ready)
-		return
+	case p.child != nil:
+		p.ready = make(chan struct{})
 	}
-	p.ready = make(chan struct{})
+	p.child = c
 }
 
 // spawn starts a runner and waits until it has tried its sandbox.
 func (p *process) spawn(ctx context.Context) (*child, error) {
-	//nolint:gosec,noctx // it is this program itself, and ends when its stdin is closed
-	cmd := exec.Command(p.opts.Executable[0], p.opts.Executable[1:]...)
+	c := &child{calls: map[uint64]*call{}, dead: make(chan struct{}), outdated: make(chan struct{}), sees: p.look()}
+	var err error
+	if c.cmd, err = isolate(&p.opts); err != nil {
+		return nil, err
+	}
+	defer closeFiles(c.cmd.ExtraFiles)
 	// Nothing of the node's environment.
-	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
-	cmd.Dir = "/"
-	cmd.SysProcAttr = isolate(p.opts.User)
-	requests, err := cmd.StdinPipe()
+	c.cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+	c.cmd.Dir = "/"
+	if c.requests, err = c.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	reports, err := c.cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
 	}
-	reports, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	cmd.Stderr = &logWriter{log: p.opts.Log}
-	if err := cmd.Start(); err != nil {
+	stderr := &logWriter{log: p.opts.Log}
+	c.cmd.Stderr = stderr
+	started := make(chan error)
+	go func() {
+		// The sandbox dies with the thread that started it, so this thread lives as long as the runner.
+		runtime.LockOSThread()
+		err := c.cmd.Start()
+		started <- err
+		if err == nil {
+			c.read(reports)
+		}
+	}()
+	if err := <-started; err != nil {
 		return nil, fmt.Errorf("start the command runner: %w", err)
 	}
-	c := &child{cmd: cmd, requests: requests, calls: map[uint64]*call{}, dead: make(chan struct{})}
-	go c.read(reports)
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
-	got := c.do(ctx, &runner.Request{ID: settingsID, Settings: &p.opts.Settings}, nil)
-	if got.End != runner.Exited {
-		c.close()
-		return nil, fmt.Errorf("commands cannot be run here: %s", got.Detail)
+	got := c.do(ctx, &runner.Request{ID: settingsID, Settings: &p.opts.Settings}, c.add(settingsID, nil))
+	if got.End == runner.Exited {
+		return c, nil
 	}
-	return c, nil
+	c.close()
+	reasons := []string{got.Detail}
+	if got.End == runner.Lost && stderr.last != "" {
+		reasons[0] = stderr.last // of bwrap, if the runner did not start
+	}
+	if len(p.opts.Programs) > 0 {
+		reasons = append(reasons, hints()...)
+	}
+	return nil, fmt.Errorf("commands cannot be run here: %s", strings.Join(reasons, "; "))
+}
+
+func closeFiles(files []*os.File) {
+	for _, f := range files {
+		_ = f.Close()
+	}
+}
+
+// look returns which files the paths of the settings are now. A runner whose sandbox shows only these sees those that
+// were there when it started.
+func (p *process) look() (files []os.FileInfo) {
+	if len(p.opts.Programs) == 0 || p.opts.Socket != "" {
+		return nil
+	}
+	for _, path := range p.opts.Visible() {
+		info, _ := os.Stat(path)
+		files = append(files, info)
+	}
+	return files
+}
+
+// current returns the runner and registers a call with it. If a path of the settings is another file now, another
+// runner replaces it. The channel is closed when there is one.
+func (p *process) current(out *output) (c *child, id uint64, one *call, ready <-chan struct{}) {
+	sees := p.look()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.child != nil && !slices.EqualFunc(sees, p.child.sees, sameFile) {
+		close(p.child.outdated)
+		p.child, p.ready = nil, make(chan struct{})
+	}
+	if p.child == nil {
+		return nil, 0, nil, p.ready
+	}
+	p.lastID++
+	return p.child, p.lastID, p.child.add(p.lastID, out), nil
+}
+
+func sameFile(a, b os.FileInfo) bool {
+	return a == nil && b == nil || a != nil && b != nil && os.SameFile(a, b)
 }
 
 // run runs a command. If there is no runner, it waits for one until ctx ends.
 func (p *process) run(ctx context.Context, s *runner.Spec, o *output) runner.Result {
 	for {
-		p.mu.Lock()
-		c, ready := p.child, p.ready
-		p.lastID++
-		id := p.lastID
-		p.mu.Unlock()
+		c, id, one, ready := p.current(o)
 		if c != nil {
-			return c.do(ctx, &runner.Request{ID: id, Start: s}, o)
+			return c.do(ctx, &runner.Request{ID: id, Start: s}, one)
 		}
 		select {
 		case <-ready:
@@ -168,17 +239,24 @@ func (p *process) run(ctx context.Context, s *runner.Spec, o *output) runner.Res
 	}
 }
 
+// add registers a call. It returns nil if the runner is dead.
+func (c *child) add(id uint64, out *output) *call {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.calls == nil {
+		return nil
+	}
+	one := &call{output: out, result: make(chan runner.Result, 1)}
+	c.calls[id] = one
+	return one
+}
+
 // do sends a request and waits for its result. When ctx ends, it has the command killed and waits until it
 // has ended, at most killTime.
-func (c *child) do(ctx context.Context, r *runner.Request, out *output) runner.Result {
-	one := &call{output: out, result: make(chan runner.Result, 1)}
-	c.mu.Lock()
-	if c.calls == nil {
-		c.mu.Unlock()
+func (c *child) do(ctx context.Context, r *runner.Request, one *call) runner.Result {
+	if one == nil {
 		return died
 	}
-	c.calls[r.ID] = one
-	c.mu.Unlock()
 	defer c.forget(r.ID)
 	c.send(r)
 	select {
@@ -262,6 +340,26 @@ func (c *child) read(reports io.Reader) {
 	close(c.dead)
 }
 
+// retire stops the runner when its last command has ended, or ctx has.
+func (c *child) retire(ctx context.Context) {
+	tick := time.NewTicker(retirePause)
+	defer tick.Stop()
+	for c.busy() && ctx.Err() == nil {
+		select {
+		case <-tick.C:
+		case <-c.dead:
+		case <-ctx.Done():
+		}
+	}
+	c.close()
+}
+
+func (c *child) busy() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.calls) > 0
+}
+
 // close stops the runner, which kills its commands.
 func (c *child) close() {
 	c.writing.Lock()
@@ -286,9 +384,13 @@ func (p *process) close() {
 }
 
 // logWriter logs the runner's stderr, which is normally empty: it shows why the runner died.
-type logWriter struct{ log *slog.Logger }
+type logWriter struct {
+	log  *slog.Logger
+	last string // read it after the runner has died
+}
 
 func (w *logWriter) Write(p []byte) (int, error) {
-	w.log.Error("command runner wrote to stderr", "text", message.Clean(string(p), maxErrorLog))
+	w.last = message.Clean(string(p), maxErrorLog)
+	w.log.Error("command runner wrote to stderr", "text", w.last)
 	return len(p), nil
 }

@@ -30,7 +30,7 @@ func runnerOf(t *testing.T, text string) int {
 		all, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 		for _, file := range all {
 			args, _ := os.ReadFile(file)
-			if !strings.HasPrefix(string(args), "belfry-sandbox-") || !strings.Contains(string(args), text) {
+			if !strings.HasPrefix(string(args), "belfry-sandbox\x00") || !strings.Contains(string(args), text) {
 				continue
 			}
 			// The outer bwrap is the runner's child.
@@ -96,7 +96,7 @@ func TestTheRunnerKnowsNothing(t *testing.T) {
 		return
 	}
 	require.NoError(t, err)
-	require.Equal(t, "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\x00", string(environment))
+	require.Equal(t, "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\x00PWD=/\x00", string(environment))
 	files, err := os.ReadDir(dir + "/fd")
 	require.NoError(t, err)
 	var kinds []string
@@ -108,7 +108,9 @@ func TestTheRunnerKnowsNothing(t *testing.T) {
 		}
 	}
 	slices.Sort(kinds)
-	require.Subset(t, []string{"anon_inode", "pipe", "/dev/null"}, slices.Compact(kinds))
+	self, err := os.Executable()
+	require.NoError(t, err)
+	require.Subset(t, []string{"anon_inode", "pipe", "/dev/null", self}, slices.Compact(kinds))
 	status, err := os.ReadFile(dir + "/status")
 	require.NoError(t, err)
 	require.Contains(t, string(status), "Uid:\t65534\t65534\t65534\t65534\n")

@@ -33,7 +33,9 @@ func (s *Settings) program(name, namespace string) (string, error) {
 	}
 	path, err := filepath.EvalSymlinks(name)
 	if err != nil {
-		return "", fmt.Errorf("there is no program %s on this node", name)
+		// The runner sees only what is listed.
+		return "", fmt.Errorf("there is no program %s on this node, or it is not among the programs that this node runs%s; "+
+			"its operator can add it to command.programs", name, forNamespace(namespace))
 	}
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0 {
@@ -42,7 +44,7 @@ func (s *Settings) program(name, namespace string) (string, error) {
 	for _, allowed := range of(namespace, s.Programs) {
 		// A link in the list allows what it points to.
 		target, err := filepath.EvalSymlinks(allowed)
-		if err == nil && (path == target || strings.HasPrefix(path, strings.TrimSuffix(target, "/")+"/")) {
+		if err == nil && below([]string{target}, path) {
 			return path, nil
 		}
 	}

@@ -30,7 +30,7 @@ func (b *sandbox) args(s *Spec) []string {
 		a = append(a, "--ro-bind-try", path, path)
 	}
 	if s.Network {
-		for _, path := range []string{"/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf"} {
+		for _, path := range resolverFiles {
 			a = append(a, "--ro-bind-try", path, path)
 		}
 	}

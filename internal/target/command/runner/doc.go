@@ -1,18 +1,17 @@
 // Package runner is the process that runs users' commands: `belfry runner`, a child of the node with an
-// empty environment. It has no database URL and no key, so a command that breaks out of its sandbox finds
-// none.
+// empty environment. It has no database URL and no key, and runs in a sandbox that has no file of the node
+// (see confine.go), so a command that breaks out of its own sandbox finds none.
 //
-//	node ── requests (stdin) ──► runner ── bwrap ── pid 1 ── the command
-//	  ▲                            │
-//	  └── reports (stdout) ◄───────┘
+//	node ── requests (stdin) ──► bwrap ── runner ── bwrap ── pid 1 ── the command
+//	  ▲                                     │
+//	  └── reports (stdout) ◄────────────────┘
 //
 // Requests and reports are JSON with a length prefix ([Write], [Read]). The first request carries the
 // [Settings]. The runner tries the sandbox and reports whether it works here. After that, each [Request]
 // starts or stops a command, and each [Report] carries output or a result.
 //
 // When the node ends, its end of the pipes is closed: the runner kills all commands and ends. When the
-// runner is killed, its commands die with it. A sandbox that was just being created may survive, so the
-// next runner kills what is left: see sweep_linux.go.
+// runner is killed, its commands die with it, because they are in its pid namespace.
 //
 // # The sandbox
 //

@@ -150,11 +150,6 @@ func suffix(text string) string {
 
 // start starts bwrap, which creates the sandbox and then waits for release.
 func (b *sandbox) start(s *Spec) (c *boxed, err error) {
-	bwrap, err := exec.LookPath(b.settings.Bubblewrap)
-	if err != nil {
-		return nil, fmt.Errorf("bubblewrap is not there (%s); install the package bubblewrap, "+
-			"or say where it is with command.bubblewrap", b.settings.Bubblewrap)
-	}
 	var theirs, ours [4]*os.File // args, status, block, output
 	defer closeAll(theirs[:])
 	for i := range theirs {
@@ -176,9 +171,9 @@ func (b *sandbox) start(s *Spec) (c *boxed, err error) {
 	defer closeAll([]*os.File{filter})
 	args := append([]string{"--args", strconv.Itoa(argsFD), "--", s.Program}, s.Args...)
 	//nolint:gosec,noctx // running commands is its purpose: allow has checked it, and kill ends it
-	cmd := exec.Command(bwrap, args...)
-	cmd.Env = []string{} // the command's environment is in the arguments and must not reach bwrap itself
-	cmd.Args[0] = b.name()
+	cmd := exec.Command(b.settings.Bubblewrap, args...)
+	cmd.Env = []string{}           // the command's environment is in the arguments and must not reach bwrap itself
+	cmd.Args[0] = "belfry-sandbox" // for whoever lists processes
 	cmd.Dir = "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // until bwrap sets it itself
 	cmd.Stdin = bytes.NewReader(s.Stdin)

@@ -14,7 +14,7 @@ const maxFrame = 4 << 20
 
 // Settings are what the operator of a node allows commands to do.
 type Settings struct {
-	Bubblewrap string   // its path
+	Bubblewrap string   // its absolute path
 	Programs   []string // allowed programs: files, and directories with everything below them; see Scoped
 	Paths      []string // paths that commands see, read-only
 	Network    bool     // commands may use the network if their job asks for it
