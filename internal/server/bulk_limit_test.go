@@ -25,20 +25,22 @@ func (b *bundle) heldBulk(key, name string, waiting int) <-chan answer {
 	return out
 }
 
-// TestBulksWaitForTheirTurn: the number of bulks in progress is limited, and no key can use all slots.
+// TestBulksWaitForTheirTurn: the number of bulks in progress is limited, and no namespace can use all slots, however many
+// keys it has.
 func TestBulksWaitForTheirTurn(t *testing.T) {
 	t.Parallel()
 	b := limited(t, rest.Limits{Bulks: 2})
-	one, two, three := b.key, b.newKey(defaultNamespace, access.Editor), b.newKey(defaultNamespace, access.Editor)
+	other, third := b.otherNamespace(), b.otherNamespace()
+	one, two, three := b.key, b.newKey(other, access.Editor), b.newKey(third, access.Editor)
 	release := b.block("job")
 	defer release()
 	first := b.heldBulk(one, "a", 1)
-	refused := b.bulk(one, "more")
+	refused := b.bulk(b.newKey(defaultNamespace, access.Editor), "more")
 	require.Equal(t, http.StatusTooManyRequests, refused.status)
 	require.Equal(t, "1", refused.header.Get("Retry-After"))
 	require.Contains(t, string(refused.body), "too many bulks")
 
-	second := b.heldBulk(two, "b", 2) // another key has its turn
+	second := b.heldBulk(two, "b", 2) // another namespace has its turn
 	require.Equal(t, http.StatusTooManyRequests, b.bulk(two, "more").status)
 	refused = b.bulk(three, "c")
 	require.Equal(t, http.StatusServiceUnavailable, refused.status, "%s", refused.body)

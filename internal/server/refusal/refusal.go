@@ -1,4 +1,4 @@
-// Package refusal collects requests that were refused for lack of a role, for the audit log. Anyone with a key can cause
+// Package refusal collects requests that were refused with 403, for the audit log. Anyone with a key can cause
 // as many as the limits of the API allow, so the log gets at most one entry for each key and minute, with a count, and
 // requests never wait for it.
 package refusal

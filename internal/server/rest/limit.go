@@ -38,9 +38,9 @@ func (l Limits) orDefault() Limits {
 	}
 }
 
-// PerKey returns how many of a node's slots one key may use at once: half of them, so that one key
+// perKey returns how many of a node's slots one key may use at once: half of them, so that one key
 // cannot shut out all others.
-func PerKey(slots int) int { return max(1, slots/2) }
+func perKey(slots int) int { return max(1, slots/2) }
 
 const (
 	retryAfter  = "1" // second
@@ -150,7 +150,7 @@ func (l *keyLimiter) enter(key uuid.UUID) (done func(), err error) {
 		use = &keyUse{rate: rate.NewLimiter(rate.Limit(l.limits.KeyRate), l.limits.KeyBurst)}
 		l.byKey[key] = use
 	}
-	if use.inProgress >= PerKey(l.limits.Requests) {
+	if use.inProgress >= perKey(l.limits.Requests) {
 		return nil, NewProblem("rate_limited", "this key has too many requests under way; wait for their answers")
 	}
 	if !use.rate.Allow() {
