@@ -102,7 +102,7 @@ func TestEachMetricIsExplained(t *testing.T) {
 }
 
 var logCall = regexp.MustCompile(
-	`(?:[lL]og\.(?:Info|Warn|Error)\(|[lL]og\.Log\([\w.()]+, \w+, |\.(?:Failed|Worked)\([\w.]+, )"([^"]+)"`)
+	`(?:[lL]og\.(?:Info|Warn|Error)(?:\(|Context\(\w+, )|[lL]og\.Log\([\w.()]+, \w+, |\.(?:Failed|Worked)\([\w.]+, )"([^"]+)"`)
 
 // TestEachLogLineIsExplained looks for each message of the nodes in docs/guide/operating.md.
 func TestEachLogLineIsExplained(t *testing.T) {
