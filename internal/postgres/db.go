@@ -117,6 +117,7 @@ type Engine struct {
 	removePass   removePass
 	resumePass   resumePass
 	marks        lowMarks
+	room         sessionRoom
 	turn         atomic.Pointer[uuid.UUID] // the namespace whose operation was worked on last
 }
 

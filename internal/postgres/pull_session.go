@@ -30,8 +30,11 @@ func (e *Engine) OpenSession(
 			return err
 		}
 		if o.Adopt == uuid.Nil {
+			if err := e.mayOpen(ctx, tx, o.Namespace, false); err != nil {
+				return err
+			}
 			row := tx.QueryRow(ctx, insertSession, w.ID, w.Name, o.TTL, w.Namespace, w.Queue, o.Slots)
-			if err := inserted(row, &w); err != nil {
+			if err := row.Scan(&w.ExpiresAt); err != nil {
 				return err
 			}
 		}
@@ -50,24 +53,11 @@ func (e *Engine) OpenSession(
 	return w, gone, err
 }
 
-// insertSession inserts nothing if the namespace has as many sessions as it may have, or twice as many with those that
-// have ended and are not deleted yet. Sessions that are opened at the same time may exceed that by a few.
-var insertSession = fmt.Sprintf(`
+// insertSession opens a session, if mayOpen allows it.
+const insertSession = `
 INSERT INTO session (id, name, started_at, expires_at, may_own, namespace_id, queue_id, slots)
-SELECT $1::uuid, $2::text, now(), now() + $3::interval, false, $4::uuid, $5::integer, nullif($6::integer, 0)
-WHERE NOT EXISTS (
-    SELECT FROM session WHERE namespace_id = $4 AND queue_id IS NOT NULL AND expires_at > '-infinity' OFFSET %d LIMIT 1)
-  AND NOT EXISTS (SELECT FROM session WHERE namespace_id = $4 AND queue_id IS NOT NULL OFFSET %d LIMIT 1)
-RETURNING expires_at`, job.MaxSessions-1, 2*job.MaxSessions-1)
-
-// inserted reads the result of insertSession.
-func inserted(row pgx.Row, w *job.WorkerSession) error {
-	err := row.Scan(&w.ExpiresAt)
-	if noRows(err) {
-		return job.ErrTooManySessions
-	}
-	return err
-}
+VALUES ($1, $2, now(), now() + $3::interval, false, $4, $5, nullif($6::integer, 0))
+RETURNING expires_at`
 
 // familyBytes is how many bytes of its id a session shares with the session that it adopts, so that the sessions of one
 // worker are a range of ids. A worker that gets no reply retries with the session that it knows, but its runs may
@@ -126,8 +116,15 @@ func (e *Engine) adoptRuns(
 			known = tag.RowsAffected() > 0
 			return nil
 		})
+		if err := tx.SendBatch(ctx, &batch).Close(); err != nil {
+			return err
+		}
+		if err := e.mayOpen(ctx, tx, w.Namespace, true); err != nil {
+			return err
+		}
+		batch = pgx.Batch{}
 		batch.Queue(insertSession, w.ID, w.Name, o.TTL, w.Namespace, w.Queue, o.Slots).
-			QueryRow(func(row pgx.Row) error { return inserted(row, w) })
+			QueryRow(func(row pgx.Row) error { return row.Scan(&w.ExpiresAt) })
 		batch.Queue(lockMoved, k.partition, k.job, k.dueAt, k.seq, old, w.Queue)
 		batch.Queue(moveRuns, k.partition, k.job, k.dueAt, k.seq, attempt, old, w.ID, w.Queue).Query(collectLeases(has))
 		return tx.SendBatch(ctx, &batch).Close()
@@ -220,6 +217,7 @@ func (e *Engine) EndSession(ctx context.Context, w job.WorkerSession) error {
 	if err := e.db.SendBatch(ctx, &batch).Close(); err != nil {
 		return fmt.Errorf("end a session: %w", err)
 	}
+	e.room.ended(w.Namespace)
 	return nil
 }
 

@@ -7,7 +7,10 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-dev/belfry/internal/clock"
+	"github.com/belfry-dev/belfry/internal/clock/clocktest"
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/pgtest"
 )
 
 // TestSessionsOfANamespaceAreLimited: a namespace at its limit opens no more sessions, and can replace those that it
@@ -28,6 +31,7 @@ func TestSessionsOfANamespaceAreLimited(t *testing.T) {
 	b.exec(`INSERT INTO session (id, name, namespace_id, queue_id, started_at, expires_at, may_own)
 		SELECT gen_random_uuid(), 'w', $1, $2, now(), now() + '1 minute', false FROM generate_series(1, $3)`,
 		b.namespace, w.Queue, job.MaxSessions-2)
+	b.store = pgtest.NewStore(b.pool) // another node, which counts what others have opened
 	last, err := open(b.namespace, uuid.Nil)
 	require.NoError(t, err)
 	_, err = open(b.namespace, uuid.Nil)
@@ -59,6 +63,7 @@ func TestEndedSessionsAreLimited(t *testing.T) {
 	b.exec(`INSERT INTO session (id, name, namespace_id, queue_id, started_at, expires_at, may_own)
 		SELECT gen_random_uuid(), 'w', $1, $2, now(), '-infinity', false FROM generate_series(1, $3)`,
 		b.namespace, w.Queue, 2*job.MaxSessions-1)
+	b.store = pgtest.NewStore(b.pool) // another node, which counts what others have opened
 	_, err = open()
 	require.ErrorIs(t, err, job.ErrTooManySessions)
 	const left = `SELECT count(*) FROM session WHERE queue_id IS NOT NULL`
@@ -68,6 +73,55 @@ func TestEndedSessionsAreLimited(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, b.pool.QueryRow(t.Context(), left).Scan(&after))
 	require.GreaterOrEqual(t, before-after, 5000)
-	_, err = open()
+	require.Eventually(t, func() bool {
+		_, err = open()
+		return err == nil
+	}, clocktest.Allow(10*time.Second), 100*time.Millisecond, "the refusal is remembered for a second")
+}
+
+// TestSessionsAreNotCountedEachTime: a node counts the sessions of a namespace once for many that it opens or refuses, so
+// that a namespace that opens thousands does not slow down the others.
+func TestSessionsAreNotCountedEachTime(t *testing.T) {
+	t.Parallel()
+	b := setupLimits(t)
+	open := func(s *pgtest.Store) (job.WorkerSession, error) {
+		w, _, err := s.OpenSession(t.Context(), job.SessionParams{
+			Namespace: b.namespace, Queue: "work", Make: true, Name: "w", TTL: time.Minute,
+		})
+		return w, err
+	}
+	first, err := open(pgtest.NewStore(b.pool))
 	require.NoError(t, err)
+	change := func(sql string, args ...any) (commit func()) {
+		tx, err := b.pool.Begin(t.Context())
+		require.NoError(t, err)
+		_, err = tx.Exec(t.Context(), sql, args...)
+		require.NoError(t, err)
+		return func() { require.NoError(t, tx.Commit(t.Context())) }
+	}
+	commit := change(`INSERT INTO session (id, name, namespace_id, queue_id, started_at, expires_at, may_own)
+		SELECT gen_random_uuid(), 'many', $1, $2, now(), now() + '1 minute', false FROM generate_series(1, $3)`,
+		b.namespace, first.Queue, job.MaxSessions)
+	begun := clock.Elapsed()
+	_, err = open(b.store)
+	require.NoError(t, err)
+	commit()
+	_, err = open(b.store)
+	if clock.Elapsed()-begun < 5*time.Second {
+		require.NoError(t, err, "it has counted them before")
+	}
+
+	other := pgtest.NewStore(b.pool)
+	commit = change(`DELETE FROM session WHERE name = 'many'`)
+	begun = clock.Elapsed()
+	_, err = open(other)
+	require.ErrorIs(t, err, job.ErrTooManySessions)
+	commit()
+	_, err = open(other)
+	if clock.Elapsed()-begun < time.Second {
+		require.ErrorIs(t, err, job.ErrTooManySessions, "it has counted them before")
+	}
+	require.NoError(t, other.EndSession(t.Context(), first))
+	_, err = open(other)
+	require.NoError(t, err, "one has ended")
 }
