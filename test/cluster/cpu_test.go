@@ -6,6 +6,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
 )
 
 // cpuTime is CPU time by what used it.
@@ -76,4 +79,32 @@ func (u cpuTime) String() string {
 	others := u.machine - u.nodes - u.database - u.attacker - u.victim
 	return fmt.Sprintf("%7.1f %7.1f %7.1f %7.1f %7.1f", u.nodes.Seconds(), u.database.Seconds(), u.attacker.Seconds(),
 		u.victim.Seconds(), others.Seconds())
+}
+
+// resetStatements and logStatements print what the database spent most time with in between.
+func (c *cluster) resetStatements() {
+	c.t.Helper()
+	if c.on != nil {
+		_, err := c.pool.Exec(c.t.Context(), `SELECT pg_stat_statements_reset()`)
+		require.NoError(c.t, err)
+	}
+}
+
+func (c *cluster) logStatements(n int) {
+	c.t.Helper()
+	if c.on == nil || n == 0 {
+		return
+	}
+	rows, err := c.pool.Query(c.t.Context(), `
+SELECT calls, total_exec_time / 1000, total_exec_time / calls, left(regexp_replace(query, '\s+', ' ', 'g'), 160)
+FROM pg_stat_statements ORDER BY 2 DESC LIMIT $1`, n)
+	require.NoError(c.t, err)
+	var calls int
+	var seconds, each float64
+	var query string
+	_, err = pgx.ForEachRow(rows, []any{&calls, &seconds, &each, &query}, func() error {
+		c.t.Logf("%8d calls %7.2f s %9.3f ms each  %s", calls, seconds, each, query)
+		return nil
+	})
+	require.NoError(c.t, err)
 }

@@ -111,7 +111,8 @@ func TestNeighbours(t *testing.T) {
 		fmt.Sprintf("BELFRY_SLOTS=%d", slots), "BELFRY_TARGETS_KINDS=http,worker,nats",
 	}}
 	if long { // its own, because other programs may use the one that tests share
-		s.on = newDatabase(t, "fsync=off", "shared_buffers=512MB", "max_wal_size=4GB")
+		s.on = newDatabase(t, "fsync=off", "shared_buffers=512MB", "max_wal_size=4GB",
+			"shared_preload_libraries=pg_stat_statements")
 	}
 	c := newCluster(t, s)
 	phase := time.Duration(number("SECONDS", 2)) * time.Second
@@ -120,6 +121,10 @@ func TestNeighbours(t *testing.T) {
 		alone = 0
 	}
 	a := newAttacker(t, c, phase+phase/5)
+	if long {
+		_, err := c.pool.Exec(t.Context(), `CREATE EXTENSION pg_stat_statements`)
+		require.NoError(t, err)
+	}
 	c.create(number("JOBS", 20), time.Hour)
 	began := c.now()
 	c.awaitEnded(began.Add(3*time.Second), time.Minute)
@@ -135,7 +140,9 @@ func TestNeighbours(t *testing.T) {
 		}
 		a.began = c.now()
 		attack.begin(attack.number)
+		c.resetStatements()
 		during := a.measure(phase)
+		c.logStatements(number("STATEMENTS", 0))
 		taken, effect := a.taken(slots), a.await(attack)
 		a.stop()
 		a.clear()
