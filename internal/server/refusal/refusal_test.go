@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
@@ -29,8 +30,9 @@ func TestAFloodIsFewEntries(t *testing.T) {
 		}
 	}
 	l.Note(access.Principal{Key: uuid.New(), Namespace: quiet}, "delete-job", access.Origin{})
-	_, err := l.Once(t.Context())
+	next, err := l.Once(t.Context())
 	require.NoError(t, err)
+	require.Equal(t, time.Minute, next, "so there are few entries in a day too")
 	require.Len(t, written[quiet], 1)
 	require.Len(t, written[flooded], maxKeys+1)
 	count, shared := 0, 0
