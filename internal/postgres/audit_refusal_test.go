@@ -12,7 +12,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/postgres"
 )
 
-// TestRefusals: the entries of refused requests name people, and keys that share an entry are nobody.
+// TestRefusals: the entries of refused requests name people, and do not name keys that share an entry.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
