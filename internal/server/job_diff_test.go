@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/access"
+	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/pgtest"
 	"github.com/belfry-dev/belfry/internal/problem"
 	"github.com/belfry-dev/belfry/internal/server"
@@ -166,7 +167,7 @@ func TestProblemsOfABulkAreBounded(t *testing.T) {
 	}
 	s := server.New(server.Options{
 		Keys: b.store, Jobs: b.store, Verbs: b.store, Audit: b.store,
-		Check: func(string, json.RawMessage) error { return errors.Join(found...) },
+		Check: func(string, job.Target) error { return errors.Join(found...) },
 	})
 	web := httptest.NewServer(s.Handler())
 	t.Cleanup(web.Close)

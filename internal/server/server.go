@@ -1,7 +1,6 @@
 package server
 
 import (
-	"encoding/json"
 	"log/slog"
 	"net/http"
 
@@ -52,8 +51,8 @@ type Options struct {
 	// Interrupt ends an attempt early if this node is delivering it, and reports whether it is.
 	// nil means that it never is.
 	Interrupt func(k job.Key, attempt int16) bool
-	// Check reports what is wrong with a target: its kind, or its config. nil accepts every target.
-	Check func(kind string, config json.RawMessage) error
+	// Check reports what is wrong with a target of a namespace: its kind, or its config. nil accepts every target.
+	Check func(namespace string, t job.Target) error
 	// Classify names errors of the store that have no error value of their own; may be nil.
 	Classify func(error) rest.ErrorClass
 	Limits   rest.Limits

@@ -157,7 +157,7 @@ func (h *Handlers) createChunk(
 	var resultOf []int // index into results, for each job in params
 	for i, l := range chunk {
 		results[i].Line = l.number
-		d, err := h.lineDefinition(l.text)
+		d, err := h.lineDefinition(ctx, l.text)
 		if err != nil {
 			results[i].Problem = h.api.Problem(ctx, err).Within(listed)
 			continue
@@ -194,14 +194,14 @@ func (h *Handlers) createChunk(
 
 // lineDefinition reads a line as create-job reads its body. The store validates definitions anyway, so
 // lineDefinition does it only to report all problems of a line that is wrong already.
-func (h *Handlers) lineDefinition(text []byte) (job.Definition, error) {
+func (h *Handlers) lineDefinition(ctx context.Context, text []byte) (job.Definition, error) {
 	var in JobInput
 	if err := decodeStrictly(text, &in); err != nil {
 		return job.Definition{}, err
 	}
-	d, err := h.checkedOutside(&in)
+	d, err := h.checkedOutside(ctx, &in)
 	if err != nil {
-		return h.checked(&in)
+		return h.checked(ctx, &in)
 	}
 	return d, nil
 }

@@ -125,7 +125,7 @@ func (d *differ) page(ctx context.Context, page []line) error {
 	for i, l := range page {
 		items[i].Line = l.number
 		var err error
-		if definitions[i], err = d.read(l); err != nil {
+		if definitions[i], err = d.read(ctx, l); err != nil {
 			items[i].Name = nameIn(l.text)
 			items[i].Result, items[i].Problems = "refused", d.problems(ctx, err)
 			continue
@@ -150,7 +150,7 @@ func (d *differ) page(ctx context.Context, page []line) error {
 }
 
 // read reads a line and reports everything that is wrong with it.
-func (d *differ) read(l line) (job.Definition, error) {
+func (d *differ) read(ctx context.Context, l line) (job.Definition, error) {
 	var in JobInput
 	if err := d.h.validate(l.text, 1+d.listed); err != nil {
 		return job.Definition{}, err
@@ -158,7 +158,7 @@ func (d *differ) read(l line) (job.Definition, error) {
 	if err := decodeStrictly(l.text, &in); err != nil {
 		return job.Definition{}, err
 	}
-	definition, err := d.h.checked(&in)
+	definition, err := d.h.checked(ctx, &in)
 	if err != nil {
 		return definition, err
 	}

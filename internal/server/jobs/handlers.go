@@ -53,8 +53,8 @@ type Options struct {
 	Runs Runs
 	// Views reads what people look at.
 	Views Views
-	// Check reports what is wrong with a target: its kind, or its config. nil accepts every target.
-	Check func(kind string, config json.RawMessage) error
+	// Check reports what is wrong with a target of a namespace: its kind, or its config. nil accepts every target.
+	Check func(namespace string, t job.Target) error
 }
 
 // Handlers handle the operations on jobs.
@@ -67,7 +67,7 @@ type Handlers struct {
 	runs     Runs
 	views    Views
 
-	check func(kind string, config json.RawMessage) error
+	check func(namespace string, t job.Target) error
 	bulks *bulkLimiter
 
 	validate func(line []byte, most int) error // as create-job validates its body

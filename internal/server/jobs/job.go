@@ -75,7 +75,7 @@ func createdJob(j job.Job) *createJobOutput {
 
 func (h *Handlers) createJob(ctx context.Context, in *createJobInput) (*createJobOutput, error) {
 	create := func(once *job.IdempotentRequest) (job.Job, error) {
-		d, err := h.checked(&in.Body)
+		d, err := h.checked(ctx, &in.Body)
 		if err != nil {
 			return job.Job{}, err
 		}
@@ -89,16 +89,16 @@ func (h *Handlers) createJob(ctx context.Context, in *createJobInput) (*createJo
 
 // checked returns the definition in an input. It checks the definition and its target, and reports
 // everything that is wrong at once.
-func (h *Handlers) checked(in *JobInput) (job.Definition, error) {
-	d, err := h.checkedOutside(in)
+func (h *Handlers) checked(ctx context.Context, in *JobInput) (job.Definition, error) {
+	d, err := h.checkedOutside(ctx, in)
 	return d, errors.Join(err, d.Validate())
 }
 
 // checkedOutside checks only what the store does not: how values are written, and the target.
-func (h *Handlers) checkedOutside(in *JobInput) (job.Definition, error) {
+func (h *Handlers) checkedOutside(ctx context.Context, in *JobInput) (job.Definition, error) {
 	d, err := in.definition()
 	if h.check != nil && d.Target.Kind != "" {
-		err = errors.Join(err, h.check(d.Target.Kind, d.Target.Config))
+		err = errors.Join(err, h.check(rest.Principal(ctx).NamespaceName, d.Target))
 	}
 	return d, err
 }

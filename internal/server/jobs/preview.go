@@ -79,7 +79,7 @@ func (h *Handlers) previewUnsaved(ctx context.Context, in *previewUnsavedInput) 
 	if b.Job == nil {
 		return preview(b.Schedule.Spec, "", b.From, count)
 	}
-	d, err := h.checked(b.Job)
+	d, err := h.checked(ctx, b.Job)
 	if err != nil {
 		return nil, err
 	}

@@ -125,7 +125,7 @@ func (h *Handlers) rollbackJob(ctx context.Context, in *rollbackJobInput) (*JobO
 			"the job has no version %d; GET /jobs/{job}/versions lists those that it has", in.Body.Version))
 	}
 	if err == nil && h.check != nil {
-		err = h.check(v.Target.Kind, v.Target.Config)
+		err = h.check(rest.Principal(ctx).NamespaceName, v.Target)
 	}
 	if err != nil {
 		return nil, err

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/belfry-dev/belfry/internal/problem"
 	"github.com/belfry-dev/belfry/internal/target/secret"
 	"github.com/belfry-dev/belfry/internal/target/settings"
 )
@@ -40,6 +41,36 @@ type config struct {
 func (*Target) Check(raw json.RawMessage) error {
 	_, err := parse(raw)
 	return err
+}
+
+// Permit reports what the settings of this node do not let jobs of a namespace run. The runner checks it again for each
+// command, because settings change.
+func (t *Target) Permit(namespace string, raw json.RawMessage) error {
+	c, err := parse(raw)
+	if err != nil {
+		return err
+	}
+	var p problem.Checker
+	refuse := func(field, setting string) {
+		p.Add("target.config."+field,
+			fmt.Sprintf("it is not among the %ss that jobs of the namespace %s may run", field, namespace),
+			fmt.Sprintf("use another one, or have the operator add it to the setting %s of all nodes and restart them; an entry "+
+				"that begins with %s= is for this namespace only", setting, namespace))
+	}
+	switch {
+	case c.image != "" && t.opts.Socket == "":
+		p.Add("target.config.image", "nodes run no containers",
+			"name a program, or have the operator set command.container_socket on all nodes and restart them")
+	case c.image != "" && !t.opts.ListsImage(c.image, namespace):
+		refuse("image", "command.images")
+	case c.image == "" && !t.opts.ListsProgram(c.program, namespace):
+		refuse("program", "command.programs")
+	}
+	if c.network && !t.opts.Network {
+		p.Add("target.config.network", "nodes allow commands no network",
+			"leave it out, or have the operator set command.network on all nodes and restart them")
+	}
+	return p.Err()
 }
 
 // reader reads the settings of this target.

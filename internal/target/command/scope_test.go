@@ -1,7 +1,11 @@
+//go:build linux
+
 package command_test
 
 import (
 	"context"
+	"encoding/json"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -9,6 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/problem"
+	"github.com/belfry-dev/belfry/internal/target/command"
 )
 
 // TestProgramsOfANamespace: an entry with a namespace lets no job of another one run the program, or see it.
@@ -39,4 +45,38 @@ func TestProgramsOfANamespace(t *testing.T) {
 	require.Equal(t, job.Succeeded, run(billing, look).Kind)
 	require.Equal(t, job.Succeeded, run(other, `{"program":"/bin/sh","args":["-c","true"]}`).Kind)
 	require.Equal(t, 2, asked, "names are kept")
+}
+
+// TestPermit: what the settings do not let a namespace run is refused when a job is saved.
+func TestPermit(t *testing.T) {
+	t.Parallel()
+	o := options(t)
+	o.Programs = []string{"/bin/sh", "/not/here", "billing=/bin/cat"}
+	o.Images = []string{"docker.io/busybox:1", "billing=registry.example.com/b/*"}
+	resolved, err := filepath.EvalSymlinks("/bin/sh")
+	require.NoError(t, err)
+	for _, c := range []struct{ namespace, config, field string }{
+		{"other", `{"program":"/bin/sh"}`, ""},
+		{"other", `{"program":"` + resolved + `"}`, ""},
+		{"other", `{"program":"/not/here/report"}`, ""},
+		{"other", `{"program":"/not/hereafter"}`, "target.config.program"},
+		{"other", `{"program":"/bin/cat"}`, "target.config.program"},
+		{"billing", `{"program":"/bin/cat"}`, ""},
+		{"billing", `{"program":"/bin/sh","network":true}`, "target.config.network"},
+		{"other", `{"image":"docker.io/busybox:1"}`, ""},
+		{"other", `{"image":"registry.example.com/b/x"}`, "target.config.image"},
+		{"billing", `{"image":"registry.example.com/b/x","program":"/any"}`, ""},
+	} {
+		o.Socket = "/run/engine.sock"
+		problems := problem.All(command.New(o).Permit(c.namespace, json.RawMessage(c.config)))
+		if c.field == "" {
+			require.Empty(t, problems, c)
+			continue
+		}
+		require.Len(t, problems, 1, c)
+		require.Equal(t, c.field, problems[0].Field)
+	}
+	o.Socket = ""
+	require.ErrorContains(t, command.New(o).Permit("other", json.RawMessage(`{"image":"docker.io/busybox:1"}`)),
+		"nodes run no containers")
 }

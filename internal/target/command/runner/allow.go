@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -41,15 +42,34 @@ func (s *Settings) program(name, namespace string) (string, error) {
 	if err != nil || !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0 {
 		return "", fmt.Errorf("%s is not a program: not a file that can be executed", name)
 	}
-	for _, allowed := range of(namespace, s.Programs) {
-		// A link in the list allows what it points to.
-		target, err := filepath.EvalSymlinks(allowed)
-		if err == nil && below([]string{target}, path) {
-			return path, nil
-		}
+	if s.lists(path, namespace) {
+		return path, nil
 	}
 	return "", fmt.Errorf("%s is not among the programs that this node runs%s; "+
 		"its operator can add it to command.programs", name, forNamespace(namespace))
+}
+
+// lists reports whether a file, with all links resolved, is on the list.
+func (s *Settings) lists(path, namespace string) bool {
+	return slices.ContainsFunc(of(namespace, s.Programs), func(allowed string) bool {
+		// A link in the list allows what it points to.
+		target, err := filepath.EvalSymlinks(allowed)
+		return err == nil && below([]string{target}, path)
+	})
+}
+
+// ListsProgram reports whether jobs of a namespace may name a program. It need not be on this node.
+func (s *Settings) ListsProgram(name, namespace string) bool {
+	path, err := filepath.EvalSymlinks(name)
+	return err == nil && s.lists(path, namespace) || err != nil && below(of(namespace, s.Programs), name)
+}
+
+// ListsImage reports whether jobs of a namespace may name an image.
+func (s *Settings) ListsImage(name, namespace string) bool {
+	return slices.ContainsFunc(of(namespace, s.Images), func(allowed string) bool {
+		start, open := strings.CutSuffix(allowed, "*")
+		return name == allowed || open && strings.HasPrefix(name, start)
+	})
 }
 
 func forNamespace(name string) string {
@@ -63,12 +83,9 @@ func (s *Settings) allowImage(spec *Spec) error {
 	if s.Socket == "" {
 		return errors.New("this node runs no containers; its operator can let it, with command.container_socket")
 	}
-	image := spec.Image
-	for _, allowed := range of(spec.Namespace, s.Images) {
-		if start, open := strings.CutSuffix(allowed, "*"); image == allowed || open && strings.HasPrefix(image, start) {
-			return nil
-		}
+	if s.ListsImage(spec.Image, spec.Namespace) {
+		return nil
 	}
 	return fmt.Errorf("%s is not among the images that this node runs%s; its operator can add it to command.images",
-		image, forNamespace(spec.Namespace))
+		spec.Image, forNamespace(spec.Namespace))
 }
