@@ -14,14 +14,19 @@ type Quota string
 
 // The quotas. The database has a column max_… for each.
 const (
-	QuotaJobs    Quota = "jobs"
-	QuotaKeys    Quota = "keys" // that are neither revoked nor expired
-	QuotaSecrets Quota = "secrets"
-	QuotaRuns    Quota = "runs_per_minute" // starts of attempts; runs wait
+	QuotaJobs     Quota = "jobs"
+	QuotaStorage  Quota = "storage" // bytes of the payloads and target configurations of jobs
+	QuotaQueues   Quota = "queues"
+	QuotaKeys     Quota = "keys" // that are neither revoked nor expired
+	QuotaSecrets  Quota = "secrets"
+	QuotaSessions Quota = "sessions"        // of workers
+	QuotaRuns     Quota = "runs_per_minute" // starts of attempts; runs wait
 )
 
 // Quotas lists all quotas, in the order in which people see them.
-var Quotas = []Quota{QuotaJobs, QuotaKeys, QuotaSecrets, QuotaRuns}
+var Quotas = []Quota{
+	QuotaJobs, QuotaStorage, QuotaQueues, QuotaKeys, QuotaSecrets, QuotaSessions, QuotaRuns,
+}
 
 // QuotaUse is a quota of a namespace, and how much of it is used.
 type QuotaUse struct {
@@ -60,13 +65,18 @@ type QuotaError struct {
 	Added       int64 // how much was to be added
 }
 
-var quotaAdvice = map[Quota]string{
-	QuotaJobs:    "delete jobs that are no longer needed",
-	QuotaKeys:    "revoke keys that are no longer used",
-	QuotaSecrets: "delete secrets that no target uses",
+// quotaText is what a quota counts, and how to use less of it.
+var quotaText = map[Quota]struct{ what, advice string }{
+	QuotaJobs:     {"jobs", "delete jobs that are no longer needed"},
+	QuotaStorage:  {"bytes of payloads and target configurations", "delete jobs, or make their payloads shorter"},
+	QuotaQueues:   {"queues", "use a queue that exists"},
+	QuotaKeys:     {"keys", "revoke keys that are no longer used"},
+	QuotaSecrets:  {"secrets", "delete secrets that no target uses"},
+	QuotaSessions: {"sessions of workers", "end those that are not needed, use fewer workers with more slots each"},
 }
 
 func (e *QuotaError) Error() string {
+	t := quotaText[e.Quota]
 	return fmt.Sprintf("the namespace uses %d of its quota of %d %s, and this needs %d more; "+
-		"%s, or ask the operator of the cluster to raise the quota", e.Used, e.Limit, e.Quota, e.Added, quotaAdvice[e.Quota])
+		"%s, or ask the operator of the cluster to raise the quota", e.Used, e.Limit, t.what, e.Added, t.advice)
 }

@@ -15,7 +15,7 @@ var (
 	ErrTooManyHandlers = errors.New("workers wait on this node for too many handlers of the queue")
 	ErrTooManyReports  = errors.New("too many reports wait on this node to be written")
 	// ErrTooManySessions is a limit of the namespace, on all nodes.
-	ErrTooManySessions = errors.New("the namespace has too many sessions of workers")
+	ErrTooManySessions = errors.New("too many sessions of workers of the namespace have just ended")
 )
 
 // WorkerKind is the kind of target whose runs workers pull.
@@ -26,7 +26,6 @@ const (
 	MaxHandlers = 100      // of one worker
 	MaxClaim    = 100      // runs in one reply
 	MaxLeases   = 10_000   // runs of one session
-	MaxSessions = 10_000   // of one namespace
 	MaxReports  = 1000     // outcomes in one request
 	MaxResult   = 16 << 10 // bytes of a result
 	MaxMessage  = 4 << 10  // bytes of a message

@@ -84,7 +84,7 @@ func (a *API) createJobs(
 	if err != nil {
 		return err
 	}
-	return c.checkQuota(ctx)
+	return c.checkQuotas(ctx)
 }
 
 // IS NOT DISTINCT FROM: see whereJob.
@@ -120,23 +120,33 @@ type creation struct {
 
 	queues map[string]int32
 	now    time.Time
-	quota  bool // the namespace has a quota of jobs
+	adds   additions
+	quotas []access.QuotaError // those that the namespace has
 }
 
-// checkQuota is called last: see [checkQuota]. Namespaces without a quota pay nothing under the lock of the audit log.
-func (c *creation) checkQuota(ctx context.Context) error {
-	if !c.quota {
+// checkQuotas is called last: see [additions.check]. Whoever has no quota, and creates no queue, pays nothing under the
+// lock of the audit log.
+func (c *creation) checkQuotas(ctx context.Context) error {
+	if len(c.quotas) == 0 && c.adds[access.QuotaQueues] == 0 {
 		return nil
 	}
-	return checkQuota(ctx, c.tx, c.namespace, access.QuotaJobs, len(c.jobs))
+	return c.adds.check(ctx, c.tx, c.namespace)
 }
 
 func (c *creation) create(ctx context.Context) (err error) {
-	if c.queues, err = c.findQueues(ctx); err != nil {
+	c.adds = additions{access.QuotaJobs: int64(len(c.jobs))}
+	for _, n := range c.jobs {
+		c.adds[access.QuotaStorage] += n.definition.stored()
+	}
+	var created int64
+	if c.queues, created, err = c.findQueues(ctx); err != nil {
 		return err
 	}
 	if err := c.joinCursors(ctx); err != nil {
 		return err
+	}
+	if created > 0 { // they are counted from now on
+		c.adds[access.QuotaQueues] = created
 	}
 	var rows jobRows
 	var runs runRows
@@ -147,8 +157,6 @@ func (c *creation) create(ctx context.Context) (err error) {
 		}
 	}
 	var batch pgx.Batch
-	const hasQuota = `SELECT EXISTS (SELECT FROM namespace WHERE id = $1 AND max_jobs IS NOT NULL)`
-	batch.Queue(hasQuota, c.namespace).QueryRow(func(row pgx.Row) error { return row.Scan(&c.quota) })
 	rows.insert(&batch, c)
 	runs.insert(c.tx, &batch)
 	skipped.insert(&batch, c.now)

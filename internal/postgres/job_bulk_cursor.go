@@ -13,8 +13,8 @@ import (
 const insertQueues = `
 INSERT INTO queue (namespace_id, name) SELECT $1, n FROM unnest($2::text[]) n ON CONFLICT DO NOTHING`
 
-// findQueues finds or creates the queues of all jobs.
-func (c *creation) findQueues(ctx context.Context) (map[string]int32, error) {
+// findQueues finds or creates the queues of all jobs, and returns how many it has created.
+func (c *creation) findQueues(ctx context.Context) (found map[string]int32, created int64, err error) {
 	var names []string
 	for _, n := range c.jobs {
 		names = append(names, n.definition.Queue)
@@ -26,21 +26,23 @@ func (c *creation) findQueues(ctx context.Context) (map[string]int32, error) {
 			ctx, `SELECT name, id FROM queue WHERE namespace_id = $1 AND name = ANY ($2)`, c.namespace, names,
 		)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
-		found := make(map[string]int32, len(names))
+		found = make(map[string]int32, len(names))
 		var name string
 		var id int32
 		_, err = pgx.ForEachRow(rows, []any{&name, &id}, func() error { found[name] = id; return nil })
 		switch {
 		case err != nil || len(found) == len(names):
-			return found, err
+			return found, created, err
 		case try > 0:
-			return nil, errMoved
+			return nil, 0, errMoved
 		}
-		if _, err = c.tx.Exec(ctx, insertQueues, c.namespace, names); err != nil {
-			return nil, err
+		tag, err := c.tx.Exec(ctx, insertQueues, c.namespace, names)
+		if err != nil {
+			return nil, 0, err
 		}
+		created = tag.RowsAffected()
 	}
 }
 
@@ -64,7 +66,8 @@ FROM (SELECT unnest($1::smallint[]) AS partition, unnest($2::bytea[]) AS key, un
 ON CONFLICT DO NOTHING
 RETURNING partition, key, id, next_due_at, after_job`
 
-// joinCursors locks the cursors of all jobs, reads the clock, and creates the cursors that do not exist.
+// joinCursors locks the cursors of all jobs, reads the clock, and creates the cursors that do not exist. Before it writes
+// anything, it refuses what a quota does not allow now: 1,000 jobs would be inserted in vain.
 func (c *creation) joinCursors(ctx context.Context) error {
 	wanted := map[cursorAt]*definition{}
 	for _, n := range c.jobs {
@@ -76,7 +79,11 @@ func (c *creation) joinCursors(ctx context.Context) error {
 	var batch pgx.Batch
 	batch.Queue(lockCursorsByKey, k.partition, k.key, c.namespace).Query(collect)
 	batch.Queue(readClock).QueryRow(func(row pgx.Row) error { return row.Scan(&c.now) })
+	c.adds.read(&batch, c.namespace, &c.quotas)
 	if err := c.tx.SendBatch(ctx, &batch).Close(); err != nil {
+		return err
+	}
+	if err := exceeded(c.quotas); err != nil {
 		return err
 	}
 	c.now = c.now.UTC()

@@ -34,7 +34,7 @@ func (a *API) CreateJob(ctx context.Context, in job.CreateParams) (job.Job, erro
 		if err := a.log.write(ctx, tx, entry, named{n.job.Name}); err != nil {
 			return err
 		}
-		return c.checkQuota(ctx)
+		return c.checkQuotas(ctx)
 	})
 	if err != nil {
 		return job.Job{}, nameTaken(err, n.definition.Name)

@@ -192,6 +192,18 @@ func (d *definition) keepHistory() *time.Duration {
 	return &keep
 }
 
+// stored returns how many bytes of the job count for the quota of storage, as belfry_stored does.
+func (d *definition) stored() int64 {
+	if d == nil { // it cannot be read
+		return 0
+	}
+	n := len(d.text.config)
+	if d.payload != nil {
+		n += len(*d.payload)
+	}
+	return int64(n)
+}
+
 // keepFailures returns how many failed runs stay longer than the history; nil: none.
 func (d *definition) keepFailures() *int16 {
 	if d.KeepFailures == 0 {

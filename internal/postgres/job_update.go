@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
@@ -33,7 +34,7 @@ func (a *API) UpdateJob(ctx context.Context, in job.UpdateParams) (job.Job, erro
 }
 
 func (a *API) update(ctx context.Context, tx pgx.Tx, in job.UpdateParams, d *definition) (job.Job, error) {
-	queue, _, err := findQueue(ctx, tx, in.Namespace, d.Queue)
+	queue, created, err := findQueue(ctx, tx, in.Namespace, d.Queue)
 	if err != nil {
 		return job.Job{}, err
 	}
@@ -57,7 +58,13 @@ func (a *API) update(ctx context.Context, tx pgx.Tx, in job.UpdateParams, d *def
 	if old != nil && d.text.whole == old.text.whole {
 		return c.job.Job, nil
 	}
-	u := update{change: c, old: old, new: d, queue: queue, actor: in.Actor, rollback: in.Rollback}
+	u := update{change: c, old: old, new: d, queue: queue, actor: in.Actor, rollback: in.Rollback, adds: additions{}}
+	if created {
+		u.adds[access.QuotaQueues] = 1
+	}
+	if more := d.stored() - old.stored(); more > 0 {
+		u.adds[access.QuotaStorage] = more
+	}
 	u.keep()
 	if old == nil || !d.sameTimes(old) {
 		target, ok := cursors[to]
@@ -80,6 +87,7 @@ type update struct {
 	queue    int32
 	actor    string
 	rollback int32 // the version whose definition is restored; 0: none
+	adds     additions
 
 	to       cursor
 	state    job.State
@@ -202,6 +210,10 @@ func (u *update) write(ctx context.Context) (job.Job, error) {
 	if u.to.id != u.job.cursor {
 		batch.Queue(dropCursors, []int16{j.Partition}, []int64{u.job.cursor})
 	}
+	var quotas []access.QuotaError // those that the namespace has
+	if len(u.adds) > 0 {
+		u.adds.read(&batch, j.Namespace, &quotas)
+	}
 	if err := u.tx.SendBatch(ctx, &batch).Close(); err != nil {
 		return j, err
 	}
@@ -216,9 +228,13 @@ func (u *update) write(ctx context.Context) (job.Job, error) {
 	if u.rollback != 0 {
 		action = "job.rollback"
 	}
-	return j, u.audit(ctx, action, struct {
+	err = u.audit(ctx, action, struct {
 		Name    string `json:"name"`
 		Version int32  `json:"version"`
 		To      int32  `json:"to,omitempty"` // of a rollback
 	}{j.Name, j.Version, u.rollback})
+	if err != nil || len(quotas) == 0 {
+		return j, err
+	}
+	return j, u.adds.check(ctx, u.tx, j.Namespace)
 }

@@ -101,7 +101,7 @@ func (a *API) createKey(ctx context.Context, tx pgx.Tx, o access.KeyParams) (k a
 	if err != nil {
 		return k, "", err
 	}
-	return k, secret, checkQuota(ctx, tx, o.Namespace, access.QuotaKeys, 1)
+	return k, secret, additions{access.QuotaKeys: 1}.check(ctx, tx, o.Namespace)
 }
 
 // Principal returns who has a secret, by its hash. It works without a namespace, because the key determines it.

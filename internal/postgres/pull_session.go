@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
@@ -41,9 +42,13 @@ func (e *Engine) OpenSession(
 		if !created {
 			return nil
 		}
-		return e.api.log.write(ctx, tx, auditParams{o.Namespace, o.Actor, "queue.create", o.Queue}, struct {
+		err := e.api.log.write(ctx, tx, auditParams{o.Namespace, o.Actor, "queue.create", o.Queue}, struct {
 			Worker string `json:"worker"`
 		}{o.Name})
+		if err != nil {
+			return err
+		}
+		return additions{access.QuotaQueues: 1}.check(ctx, tx, o.Namespace)
 	})
 	if err != nil || o.Adopt == uuid.Nil {
 		return w, nil, err

@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
@@ -26,7 +27,10 @@ func (a *API) CreateQueue(ctx context.Context, o job.QueueParams) error {
 		if tag.RowsAffected() == 0 {
 			return fmt.Errorf("%w: a queue named %q already exists; set its limits with PUT", ErrConflict, o.Name)
 		}
-		return a.writeLimits(ctx, tx, &o, "queue.create")
+		if err := a.writeLimits(ctx, tx, &o, "queue.create"); err != nil {
+			return err
+		}
+		return additions{access.QuotaQueues: 1}.check(ctx, tx, o.Namespace)
 	})
 }
 

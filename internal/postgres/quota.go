@@ -16,10 +16,14 @@ import (
 
 // quotaUse has an expression for each quota: how much of it namespace $1 uses.
 var quotaUse = map[access.Quota]string{
-	access.QuotaJobs: `(SELECT coalesce(sum(jobs), 0)::bigint FROM namespace_usage WHERE namespace_id = $1)`,
+	access.QuotaJobs:    `(SELECT coalesce(sum(jobs), 0)::bigint FROM namespace_usage WHERE namespace_id = $1)`,
+	access.QuotaStorage: `(SELECT coalesce(sum(storage), 0)::bigint FROM namespace_usage WHERE namespace_id = $1)`,
+	access.QuotaQueues:  `(SELECT count(*) FROM queue WHERE namespace_id = $1)`,
 	access.QuotaKeys: `(SELECT count(*) FROM api_key
     WHERE namespace_id = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now()))`,
 	access.QuotaSecrets: `(SELECT count(*) FROM secret WHERE namespace_id = $1)`,
+	access.QuotaSessions: `(SELECT count(*) FROM session
+    WHERE namespace_id = $1 AND queue_id IS NOT NULL AND expires_at > '-infinity')`,
 	// What is missing in the token bucket.
 	access.QuotaRuns: `(SELECT CASE WHEN max_runs_per_minute IS NOT NULL THEN coalesce((
     SELECT ceil(greatest(0, max_runs_per_minute - r.tokens
@@ -102,21 +106,57 @@ func (a *API) Quotas(ctx context.Context, namespace uuid.UUID) ([]access.QuotaUs
 	return out, nil
 }
 
-// checkQuota returns an access.QuotaError if a namespace now has more than its quota allows. The transaction has added
-// something, and has written its audit entry after that. The lock of the audit log makes the quota exact: whoever had
-// the lock before has committed, so it is counted, and whoever gets it later counts this transaction.
-func checkQuota(ctx context.Context, tx pgx.Tx, namespace uuid.UUID, q access.Quota, added int) error {
-	e := access.QuotaError{Quota: q, Added: int64(added)}
-	sql := fmt.Sprintf(`SELECT max_%s, %s FROM namespace WHERE id = $1 AND max_%[1]s IS NOT NULL`, q, quotaUse[q])
-	err := tx.QueryRow(ctx, sql, namespace).Scan(&e.Limit, &e.Used)
-	switch {
-	case noRows(err):
-		return nil
-	case err != nil:
+// additions is how much a transaction adds to quotas of a namespace.
+type additions map[access.Quota]int64
+
+// read adds a statement to a batch that reads those quotas that the namespace has.
+func (a additions) read(batch *pgx.Batch, namespace uuid.UUID, into *[]access.QuotaError) {
+	var columns []string
+	found := make([]access.QuotaUse, 0, len(a))
+	for _, q := range slices.Sorted(maps.Keys(a)) {
+		columns = append(columns, fmt.Sprintf("max_%s, CASE WHEN max_%[1]s IS NOT NULL THEN %s END", q, quotaUse[q]))
+		found = append(found, access.QuotaUse{Quota: q})
+	}
+	var row []any
+	for i := range found {
+		row = append(row, &found[i].Limit, &found[i].Used)
+	}
+	sql := `SELECT ` + strings.Join(columns, ", ") + ` FROM namespace WHERE id = $1`
+	batch.Queue(sql, namespace).Query(func(rows pgx.Rows) error {
+		_, err := pgx.ForEachRow(rows, row, func() error {
+			for _, f := range found {
+				if f.Limit != nil {
+					*into = append(*into, access.QuotaError{Quota: f.Quota, Limit: *f.Limit, Used: *f.Used, Added: a[f.Quota]})
+				}
+			}
+			return nil
+		})
 		return err
-	case e.Used > e.Limit:
-		e.Used -= e.Added
-		return &e
+	})
+}
+
+// exceeded returns an access.QuotaError if a quota does not allow what is to be added.
+func exceeded(quotas []access.QuotaError) error {
+	for i := range quotas {
+		if e := &quotas[i]; e.Used+e.Added > e.Limit {
+			return e
+		}
 	}
 	return nil
+}
+
+// check returns an access.QuotaError if a namespace now has more than a quota allows. The transaction has added
+// something, and has written its audit entry after that. The lock of the audit log makes quotas exact: whoever had
+// the lock before has committed, so it is counted, and whoever gets it later counts this transaction.
+func (a additions) check(ctx context.Context, tx pgx.Tx, namespace uuid.UUID) error {
+	var batch pgx.Batch
+	var quotas []access.QuotaError
+	a.read(&batch, namespace, &quotas)
+	if err := tx.SendBatch(ctx, &batch).Close(); err != nil {
+		return err
+	}
+	for i := range quotas {
+		quotas[i].Used -= quotas[i].Added
+	}
+	return exceeded(quotas)
 }

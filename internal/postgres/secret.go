@@ -89,7 +89,7 @@ SELECT count(*), coalesce(max(version) FILTER (WHERE name = $2), 0) FROM secret 
 		if err != nil || version > 1 {
 			return err
 		}
-		return checkQuota(ctx, tx, o.Namespace, access.QuotaSecrets, 1)
+		return additions{access.QuotaSecrets: 1}.check(ctx, tx, o.Namespace)
 	})
 	return info, err
 }

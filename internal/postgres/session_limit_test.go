@@ -7,11 +7,22 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/clock/clocktest"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/pgtest"
 )
+
+// sessions is the quota of a namespace whose operator sets no other.
+const sessions = 10_000
+
+func requireFull(t *testing.T, err error, used, limit int64) {
+	t.Helper()
+	var over *access.QuotaError
+	require.ErrorAs(t, err, &over)
+	require.Equal(t, access.QuotaError{Quota: access.QuotaSessions, Used: used, Limit: limit, Added: 1}, *over)
+}
 
 // TestSessionsOfANamespaceAreLimited: a namespace at its limit opens no more sessions, and can replace those that it
 // has. Others are not affected.
@@ -19,7 +30,7 @@ func TestSessionsOfANamespaceAreLimited(t *testing.T) {
 	t.Parallel()
 	b := setupLimits(t)
 	other := uuid.New()
-	b.exec(`INSERT INTO namespace (id, name) VALUES ($1, 'other')`, other)
+	b.exec(`INSERT INTO namespace (id, name) VALUES ($1, 'other'), ($2, 'mine')`, other, b.namespace)
 	open := func(namespace, adopt uuid.UUID) (job.WorkerSession, error) {
 		w, _, err := b.store.OpenSession(t.Context(), job.SessionParams{
 			Namespace: namespace, Queue: "work", Make: true, Name: "w", TTL: time.Minute, Adopt: adopt,
@@ -30,14 +41,14 @@ func TestSessionsOfANamespaceAreLimited(t *testing.T) {
 	require.NoError(t, err)
 	b.exec(`INSERT INTO session (id, name, namespace_id, queue_id, started_at, expires_at, may_own)
 		SELECT gen_random_uuid(), 'w', $1, $2, now(), now() + '1 minute', false FROM generate_series(1, $3)`,
-		b.namespace, w.Queue, job.MaxSessions-2)
+		b.namespace, w.Queue, sessions-2)
 	b.store = pgtest.NewStore(b.pool) // another node, which counts what others have opened
 	last, err := open(b.namespace, uuid.Nil)
 	require.NoError(t, err)
 	_, err = open(b.namespace, uuid.Nil)
-	require.ErrorIs(t, err, job.ErrTooManySessions)
+	requireFull(t, err, sessions, sessions)
 	_, err = open(b.namespace, uuid.New())
-	require.ErrorIs(t, err, job.ErrTooManySessions, "one that does not exist cannot be replaced")
+	requireFull(t, err, sessions, sessions) // one that does not exist cannot be replaced
 	_, err = open(other, uuid.Nil)
 	require.NoError(t, err)
 	last, err = open(b.namespace, last.ID)
@@ -45,6 +56,26 @@ func TestSessionsOfANamespaceAreLimited(t *testing.T) {
 	require.NoError(t, b.store.EndSession(t.Context(), last))
 	_, err = open(b.namespace, uuid.Nil)
 	require.NoError(t, err)
+
+	set := func(namespace string, limit *int64) {
+		_, err := b.store.SetQuotas(t.Context(), namespace, access.QuotaParams{access.QuotaSessions: limit})
+		require.NoError(t, err)
+		b.store = pgtest.NewStore(b.pool) // another node, which counts what others have opened
+	}
+	set("mine", nil)
+	for range 2 {
+		_, err = open(b.namespace, uuid.Nil)
+		require.NoError(t, err)
+	}
+	one, none := int64(1), int64(0)
+	set("other", &one)
+	for range 2 {
+		_, err = open(other, uuid.Nil)
+		requireFull(t, err, 1, 1)
+	}
+	set("other", &none)
+	_, err = open(other, uuid.Nil)
+	require.ErrorContains(t, err, "of its quota of 0 sessions of workers")
 }
 
 // TestEndedSessionsAreLimited: a worker that opens and ends sessions all the time leaves few of them behind, and they are
@@ -52,6 +83,7 @@ func TestSessionsOfANamespaceAreLimited(t *testing.T) {
 func TestEndedSessionsAreLimited(t *testing.T) {
 	t.Parallel()
 	b := setupLimits(t)
+	b.exec(`INSERT INTO namespace (id, name) VALUES ($1, 'mine')`, b.namespace)
 	open := func() (job.WorkerSession, error) {
 		w, _, err := b.store.OpenSession(t.Context(), job.SessionParams{
 			Namespace: b.namespace, Queue: "work", Make: true, Name: "w", TTL: time.Minute,
@@ -62,7 +94,7 @@ func TestEndedSessionsAreLimited(t *testing.T) {
 	require.NoError(t, err)
 	b.exec(`INSERT INTO session (id, name, namespace_id, queue_id, started_at, expires_at, may_own)
 		SELECT gen_random_uuid(), 'w', $1, $2, now(), '-infinity', false FROM generate_series(1, $3)`,
-		b.namespace, w.Queue, 2*job.MaxSessions-1)
+		b.namespace, w.Queue, 2*sessions-1)
 	b.store = pgtest.NewStore(b.pool) // another node, which counts what others have opened
 	_, err = open()
 	require.ErrorIs(t, err, job.ErrTooManySessions)
@@ -84,6 +116,7 @@ func TestEndedSessionsAreLimited(t *testing.T) {
 func TestSessionsAreNotCountedEachTime(t *testing.T) {
 	t.Parallel()
 	b := setupLimits(t)
+	b.exec(`INSERT INTO namespace (id, name) VALUES ($1, 'mine')`, b.namespace)
 	open := func(s *pgtest.Store) (job.WorkerSession, error) {
 		w, _, err := s.OpenSession(t.Context(), job.SessionParams{
 			Namespace: b.namespace, Queue: "work", Make: true, Name: "w", TTL: time.Minute,
@@ -101,7 +134,7 @@ func TestSessionsAreNotCountedEachTime(t *testing.T) {
 	}
 	commit := change(`INSERT INTO session (id, name, namespace_id, queue_id, started_at, expires_at, may_own)
 		SELECT gen_random_uuid(), 'many', $1, $2, now(), now() + '1 minute', false FROM generate_series(1, $3)`,
-		b.namespace, first.Queue, job.MaxSessions)
+		b.namespace, first.Queue, sessions)
 	begun := clock.Elapsed()
 	_, err = open(b.store)
 	require.NoError(t, err)
@@ -115,11 +148,11 @@ func TestSessionsAreNotCountedEachTime(t *testing.T) {
 	commit = change(`DELETE FROM session WHERE name = 'many'`)
 	begun = clock.Elapsed()
 	_, err = open(other)
-	require.ErrorIs(t, err, job.ErrTooManySessions)
+	requireFull(t, err, sessions+3, sessions)
 	commit()
 	_, err = open(other)
 	if clock.Elapsed()-begun < time.Second {
-		require.ErrorIs(t, err, job.ErrTooManySessions, "it has counted them before")
+		requireFull(t, err, sessions+3, sessions) // it has counted them before
 	}
 	require.NoError(t, other.EndSession(t.Context(), first))
 	_, err = open(other)

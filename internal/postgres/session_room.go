@@ -2,13 +2,14 @@ package postgres
 
 import (
 	"context"
-	"fmt"
+	"math"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
 )
@@ -30,41 +31,42 @@ type sessionRoom struct {
 }
 
 type room struct {
-	left  int           // sessions that may be opened without counting; 0: the limit was reached
-	until time.Duration // by clock.Elapsed
+	left    int           // sessions that may be opened without counting
+	refusal error         // or the limit was reached
+	until   time.Duration // by clock.Elapsed
 }
 
 // take returns whether a session may be opened without counting, or is refused without counting.
-func (s *sessionRoom) take(namespace uuid.UUID) (open, refused bool) {
+func (s *sessionRoom) take(namespace uuid.UUID) (open bool, refusal error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r, ok := s.of[namespace]
 	if !ok || clock.Elapsed() >= r.until {
-		return false, false
+		return false, nil
 	}
-	if r.left == 0 {
-		return false, true
+	if r.refusal != nil {
+		return false, r.refusal
 	}
 	if r.left--; r.left == 0 {
 		delete(s.of, namespace)
 	} else {
 		s.of[namespace] = r
 	}
-	return true, false
+	return true, nil
 }
 
-// counted notes how many sessions a namespace may still open.
-func (s *sessionRoom) counted(namespace uuid.UUID, free int) {
+// counted notes how many sessions a namespace may still open, and why it may open no more.
+func (s *sessionRoom) counted(namespace uuid.UUID, free int64, refusal error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.of) >= maxRooms || s.of == nil {
 		s.of = map[uuid.UUID]room{}
 	}
-	switch left := free / roomShare; {
-	case free <= 0:
-		s.of[namespace] = room{0, clock.Elapsed() + refusedAge}
+	switch left := int(free / roomShare); {
+	case refusal != nil:
+		s.of[namespace] = room{refusal: refusal, until: clock.Elapsed() + refusedAge}
 	case left > 0:
-		s.of[namespace] = room{left, clock.Elapsed() + roomAge}
+		s.of[namespace] = room{left: left, until: clock.Elapsed() + roomAge}
 	default:
 		delete(s.of, namespace)
 	}
@@ -74,35 +76,48 @@ func (s *sessionRoom) counted(namespace uuid.UUID, free int) {
 func (s *sessionRoom) ended(namespace uuid.UUID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.of[namespace].left == 0 {
+	if s.of[namespace].refusal != nil {
 		delete(s.of, namespace)
 	}
 }
 
-// countSessions counts the sessions of a namespace, with and without those that have ended and are not deleted yet.
-var countSessions = fmt.Sprintf(`
-SELECT count(*) FILTER (WHERE expires_at > '-infinity'), count(*)
-FROM (SELECT expires_at FROM session WHERE namespace_id = $1 AND queue_id IS NOT NULL LIMIT %d) s`, 2*job.MaxSessions)
+// countSessions counts the sessions of a namespace that has a quota of them, with and without those that have ended and
+// are not deleted yet.
+const countSessions = `
+SELECT q.most, count(*) FILTER (WHERE s.expires_at > '-infinity'), count(s.expires_at)
+FROM (SELECT (SELECT max_sessions FROM namespace WHERE id = $1) AS most) q LEFT JOIN LATERAL (
+    SELECT expires_at FROM session WHERE q.most IS NOT NULL AND namespace_id = $1 AND queue_id IS NOT NULL
+    LIMIT 2 * q.most) s ON true
+GROUP BY q.most`
 
-// mayOpen returns job.ErrTooManySessions if the namespace has as many sessions as it may have, or twice as many with
-// those that have ended. Sessions that are opened at the same time may exceed that by a few. A session that replaces
-// another one is not refused without counting, because the other one has just ended.
+// mayOpen returns an access.QuotaError if the namespace has as many sessions as its quota allows, and
+// job.ErrTooManySessions if it has twice as many with those that have ended. Sessions that are opened at the same time
+// may exceed that by a few. A session that replaces another one is not refused without counting, because the other one
+// has just ended.
 func (e *Engine) mayOpen(ctx context.Context, tx pgx.Tx, namespace uuid.UUID, replaces bool) error {
-	open, refused := e.room.take(namespace)
+	open, refusal := e.room.take(namespace)
 	switch {
 	case open:
 		return nil
-	case refused && !replaces:
-		return job.ErrTooManySessions
+	case refusal != nil && !replaces:
+		return refusal
 	}
-	var live, all int
-	if err := tx.QueryRow(ctx, countSessions, namespace).Scan(&live, &all); err != nil {
+	var most *int64
+	var live, all int64
+	if err := tx.QueryRow(ctx, countSessions, namespace).Scan(&most, &live, &all); err != nil {
 		return err
 	}
-	free := min(job.MaxSessions-live, 2*job.MaxSessions-all)
-	e.room.counted(namespace, free-1)
-	if free <= 0 {
-		return job.ErrTooManySessions
+	if most == nil {
+		e.room.counted(namespace, math.MaxInt32, nil)
+		return nil
 	}
-	return nil
+	refusal = nil
+	switch {
+	case live >= *most:
+		refusal = &access.QuotaError{Quota: access.QuotaSessions, Used: live, Limit: *most, Added: 1}
+	case all >= 2**most:
+		refusal = job.ErrTooManySessions
+	}
+	e.room.counted(namespace, min(*most-live, 2**most-all)-1, refusal)
+	return refusal
 }

@@ -56,7 +56,7 @@ func TestAWorkerIsToldWhatIsTooMuch(t *testing.T) {
 			job.ErrTooManyReports, ":complete",
 			`{"reports":[{"run":"` + run + `","attempt":1,"outcome":"succeeded"}]}`, "more reports",
 		},
-		{job.ErrTooManySessions, "", `{"name":"w"}`, "fewer workers with more slots"},
+		{job.ErrTooManySessions, "", `{"name":"w"}`, "have just ended; try again in a moment"},
 	} {
 		node.of = c.of
 		path := session + c.verb

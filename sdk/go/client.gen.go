@@ -669,8 +669,11 @@ func (e PreviewLineSkip) Valid() bool {
 const (
 	QuotaNameJobs          QuotaName = "jobs"
 	QuotaNameKeys          QuotaName = "keys"
+	QuotaNameQueues        QuotaName = "queues"
 	QuotaNameRunsPerMinute QuotaName = "runs_per_minute"
 	QuotaNameSecrets       QuotaName = "secrets"
+	QuotaNameSessions      QuotaName = "sessions"
+	QuotaNameStorage       QuotaName = "storage"
 )
 
 // Valid indicates whether the value is a known member of the QuotaName enum.
@@ -680,9 +683,15 @@ func (e QuotaName) Valid() bool {
 		return true
 	case QuotaNameKeys:
 		return true
+	case QuotaNameQueues:
+		return true
 	case QuotaNameRunsPerMinute:
 		return true
 	case QuotaNameSecrets:
+		return true
+	case QuotaNameSessions:
+		return true
+	case QuotaNameStorage:
 		return true
 	default:
 		return false

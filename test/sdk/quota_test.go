@@ -13,7 +13,9 @@ func TestQuotas(t *testing.T) {
 	c, _ := setup(t)
 	list, err := c.Quotas(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, belfry.QuotaNameKeys, list[1].Name)
-	require.EqualValues(t, 1, *list[1].Used)
-	require.Nil(t, list[1].Limit)
+	require.Equal(t, belfry.QuotaNameKeys, list[3].Name)
+	require.EqualValues(t, 1, *list[3].Used)
+	require.Nil(t, list[3].Limit)
+	require.Equal(t, belfry.QuotaNameSessions, list[5].Name)
+	require.EqualValues(t, 10_000, *list[5].Limit)
 }

@@ -134,10 +134,13 @@ be added until it is below. The word none removes a quota.`,
 }
 
 var quotaHelp = map[access.Quota]string{
-	access.QuotaJobs:    "maximum number of jobs, or none",
-	access.QuotaKeys:    "maximum number of keys that are neither revoked nor expired, or none",
-	access.QuotaSecrets: "maximum number of secrets, or none",
-	access.QuotaRuns:    "how many attempts may start per minute, or none; further runs wait",
+	access.QuotaJobs:     "maximum number of jobs, or none",
+	access.QuotaStorage:  "maximum number of bytes of the payloads and target configurations of jobs, or none",
+	access.QuotaQueues:   "maximum number of queues, or none; 10000 unless you set it",
+	access.QuotaKeys:     "maximum number of keys that are neither revoked nor expired, or none",
+	access.QuotaSecrets:  "maximum number of secrets, or none",
+	access.QuotaSessions: "maximum number of sessions of workers, or none; 10000 unless you set it",
+	access.QuotaRuns:     "how many attempts may start per minute, or none; further runs wait",
 }
 
 func quotaFlag(q access.Quota) string { return strings.ReplaceAll(string(q), "_", "-") }

@@ -213,8 +213,7 @@ func expected(ctx context.Context, err error) *Problem {
 		return NewProblem("rate_limited", "more workers wait on this node than it takes, of this namespace or of all; "+
 			"try again, or another node")
 	case errors.Is(err, job.ErrTooManySessions):
-		return NewProblem("rate_limited", fmt.Sprintf("the namespace has %d sessions of workers, the maximum; "+
-			"end those that are not needed, or use fewer workers with more slots each", job.MaxSessions))
+		return NewProblem("rate_limited", job.ErrTooManySessions.Error()+"; try again in a moment, and open them less often")
 	case errors.Is(err, job.ErrTooManyHandlers):
 		return NewProblem("rate_limited", "workers wait on this node for more handlers of the queue than it takes; "+
 			"name fewer, or try another node")
