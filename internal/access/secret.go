@@ -16,7 +16,8 @@ import (
 type Secret struct {
 	// Values are the newest value and, for a while after a change, the previous one, so that a receiver that knows
 	// only one of them still accepts signatures.
-	Values []string
+	Values  []string
+	Binding SecretBinding
 }
 
 // Value is the newest value.
@@ -64,6 +65,7 @@ type SecretInfo struct {
 	UpdatedAt     time.Time
 	UpdatedBy     string
 	PreviousUntil time.Time // until when the previous value is used too; zero if it is not
+	Binding       SecretBinding
 }
 
 // SecretParams is a secret to store.
@@ -72,7 +74,10 @@ type SecretParams struct {
 	Name         string
 	Value        Secret
 	KeepPrevious time.Duration // how long the previous value is used too
-	Actor        string
+	// Change is of where the secret may be used. Only an admin may change that of a secret that exists.
+	Change BindingChange
+	Admin  bool // the actor is an admin of the namespace
+	Actor  string
 }
 
 // Validate returns all problems at once. It does not repeat the value.
@@ -92,7 +97,7 @@ func (p SecretParams) Validate() error {
 		c.Add("keep_previous_for", "it is not between 0s and 30d",
 			"write how long receivers may take to know the new value, for example 24h")
 	}
-	return c.Err()
+	return errors.Join(c.Err(), p.Change.Apply(SecretBinding{}).Validate())
 }
 
 // ErrNoKeyset says that secrets cannot be sealed or opened.

@@ -11,6 +11,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/postgres"
 	"github.com/belfry-dev/belfry/internal/target/command"
 	"github.com/belfry-dev/belfry/internal/target/command/runner"
+	"github.com/belfry-dev/belfry/internal/target/secret"
 )
 
 // RunnerCommand is the argument that makes this program run commands for a node.
@@ -49,7 +50,7 @@ func startCommands(ctx context.Context, c Config, store commandStore, log *slog.
 			Memory: int64(o.Memory) << 20, Processes: o.Processes, Scratch: int64(o.Scratch) << 20,
 			Socket: o.ContainerSocket, Images: list(o.Images, ","),
 		},
-		Slots: o.Slots, User: o.User, Executable: c.Executable, Log: log, Secrets: &secrets{read: store.Secret},
+		Slots: o.Slots, User: o.User, Executable: c.Executable, Log: log, Secrets: &secret.Cache{Store: store},
 		Namespace: store.NamespaceName,
 	})
 	if err := t.Start(ctx); err != nil {

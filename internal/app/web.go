@@ -141,7 +141,7 @@ func (n *node) newAPI(db *postgres.DB) *server.Server {
 		Views: store, Overview: store, Live: store,
 		Queues: store, Workers: n.pull, Secrets: store, Reports: store, ReportKey: n.reportKey, Cluster: store,
 		Audit: store, Quotas: store, Refused: n.refusals.Note, Interrupt: n.engine.Interrupt, Classify: classify,
-		Check:   target.Checker(n.targets, config.AllKinds()),
+		Check:   target.Checks{Targets: n.targets, Kinds: config.AllKinds(), Bindings: store}.New,
 		Version: n.config.Version, TraceURL: n.config.Tracing.URL, Log: n.log, Observe: n.metrics,
 		Limits: rest.Limits{
 			KeyRate: n.config.API.KeyRate, KeyBurst: n.config.API.KeyBurst, Requests: n.config.API.Requests,

@@ -30,7 +30,8 @@ type quotas struct {
 func setupQuotas(t *testing.T) *quotas {
 	t.Helper()
 	b := &quotas{secretBundle: setupSecrets(t), other: uuid.New()}
-	b.exec(`INSERT INTO namespace (id, name) VALUES ($1, 'mine'), ($2, 'other')`, b.namespace, b.other)
+	b.exec(`UPDATE namespace SET name = 'mine' WHERE id = $1`, b.namespace)
+	b.exec(`INSERT INTO namespace (id, name) VALUES ($1, 'other')`, b.other)
 	return b
 }
 
@@ -264,7 +265,9 @@ func TestAQuotaOfKeysAndSecrets(t *testing.T) {
 	require.NoError(t, err)
 
 	b.set(access.QuotaSecrets, 0)
-	require.NoError(t, b.store.DeleteSecret(t.Context(), b.namespace, name, "test"))
+	require.NoError(t, b.store.DeleteSecret(t.Context(), access.DeleteSecretParams{
+		Namespace: b.namespace, Name: name, Actor: "test",
+	}))
 	require.Error(t, secret(b.namespace, name), "none is allowed")
 }
 

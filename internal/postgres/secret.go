@@ -22,27 +22,28 @@ type Sealer interface {
 }
 
 const readSecret = `
-SELECT version, value, previous, previous_until > now() AND previous IS NOT NULL, now()
+SELECT version, value, previous, previous_until > now() AND previous IS NOT NULL, hosts, kinds
 FROM secret
 WHERE namespace_id = $1 AND name = $2`
 
 //nolint:gosec // columns
 const secretInfo = `
-name, version, created_at, updated_at, updated_by, CASE WHEN previous_until > now() THEN previous_until END`
+name, version, created_at, updated_at, updated_by, CASE WHEN previous_until > now() THEN previous_until END, hosts, kinds`
 
 // writeSecret keeps the old value as the previous one if it stays valid for a while.
 const writeSecret = `
-INSERT INTO secret (namespace_id, name, version, value, created_at, updated_by, updated_at)
-VALUES ($1, $2, $3, $4, now(), $5, now())
+INSERT INTO secret (namespace_id, name, version, value, created_at, updated_by, updated_at, hosts, kinds)
+VALUES ($1, $2, $3, $4, now(), $5, now(), $7, $8)
 ON CONFLICT (namespace_id, name) DO UPDATE
-SET version = $3, value = $4, updated_at = now(), updated_by = $5,
+SET version = $3, value = $4, updated_at = now(), updated_by = $5, hosts = $7, kinds = $8,
     previous = CASE WHEN $6::interval > interval '0' THEN secret.value END,
     previous_until = CASE WHEN $6::interval > interval '0' THEN now() + $6 END
 RETURNING ` + secretInfo
 
 func scanSecret(row pgx.CollectableRow) (i access.SecretInfo, err error) {
 	var until *time.Time
-	err = row.Scan(&i.Name, &i.Version, &i.CreatedAt, &i.UpdatedAt, &i.UpdatedBy, &until)
+	b := &i.Binding
+	err = row.Scan(&i.Name, &i.Version, &i.CreatedAt, &i.UpdatedAt, &i.UpdatedBy, &until, &b.Hosts, &b.Kinds)
 	i.CreatedAt, i.UpdatedAt, i.PreviousUntil = i.CreatedAt.UTC(), i.UpdatedAt.UTC(), deref(until).UTC()
 	return i, err
 }
@@ -57,26 +58,27 @@ func (a *API) PutSecret(ctx context.Context, o access.SecretParams) (info access
 		return info, access.ErrNoKeyset
 	}
 	err = a.db.Tx(ctx, pool.In(o.Namespace), what, func(tx pgx.Tx) error {
-		// The lock serializes writes, because the value is sealed for its version.
-		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, auditLock(o.Namespace)); err != nil {
-			return err
-		}
-		var count, version int32
-		const versions = `
-SELECT count(*), coalesce(max(version) FILTER (WHERE name = $2), 0) FROM secret WHERE namespace_id = $1`
-		err := tx.QueryRow(ctx, versions, o.Namespace, o.Name).Scan(&count, &version)
+		old, err := lockSecret(ctx, tx, o.Namespace, o.Name)
 		if err != nil {
 			return err
 		}
-		if version == 0 && count >= access.MaxSecrets {
-			return fmt.Errorf("%w: the namespace has %d secrets, which is the most; delete one", ErrConflict, count)
+		if old.Version == 0 && old.count >= access.MaxSecrets {
+			return fmt.Errorf("%w: the namespace has %d secrets, which is the most; delete one", ErrConflict, old.count)
 		}
-		version++
+		binding := o.Change.Apply(old.Binding)
+		if old.Version > 0 && !o.Admin && !binding.Equal(old.Binding) {
+			return access.ErrNotAdmin
+		}
+		version := old.Version + 1 // the previous value opens as the version before
+		if old.Version == 0 {
+			version = old.deleted + 1
+		}
 		sealed, err := a.sealer.Seal([]byte(o.Value.Value()), access.SecretBound(o.Namespace, o.Name, version))
 		if err != nil {
 			return err
 		}
-		rows, err := tx.Query(ctx, writeSecret, o.Namespace, o.Name, version, sealed, o.Actor, o.KeepPrevious)
+		rows, err := tx.Query(ctx, writeSecret, o.Namespace, o.Name, version, sealed, o.Actor, o.KeepPrevious,
+			binding.Hosts, binding.Kinds)
 		if err != nil {
 			return err
 		}
@@ -85,8 +87,9 @@ SELECT count(*), coalesce(max(version) FILTER (WHERE name = $2), 0) FROM secret 
 		}
 		err = a.log.write(ctx, tx, auditParams{o.Namespace, o.Actor, "secret.set", o.Name}, struct {
 			Version int32 `json:"version"`
-		}{version})
-		if err != nil || version > 1 {
+			boundTo
+		}{version, boundTo(binding)})
+		if err != nil || old.Version > 0 {
 			return err
 		}
 		return additions{access.QuotaSecrets: 1}.check(ctx, tx, o.Namespace)
@@ -94,11 +97,92 @@ SELECT count(*), coalesce(max(version) FILTER (WHERE name = $2), 0) FROM secret 
 	return info, err
 }
 
+// boundTo is a binding in the audit log.
+type boundTo struct {
+	Hosts []string `json:"hosts,omitempty"`
+	Kinds []string `json:"kinds,omitempty"`
+}
+
+// lockedSecret is a secret that no other transaction changes. Its version is 0 if it does not exist.
+type lockedSecret struct {
+	access.SecretInfo
+	count   int32 // secrets of the namespace
+	deleted int32 // the highest version of a secret that was deleted in the namespace
+}
+
+// lockSecret serializes changes of secrets, because a value is sealed for its version.
+func lockSecret(ctx context.Context, tx pgx.Tx, namespace uuid.UUID, name string) (s lockedSecret, err error) {
+	if _, err = tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, auditLock(namespace)); err != nil {
+		return s, err
+	}
+	const read = `
+SELECT (SELECT count(*) FROM secret WHERE namespace_id = n.id), n.secret_version, coalesce(s.version, 0), s.hosts, s.kinds
+FROM namespace n LEFT JOIN secret s ON s.namespace_id = n.id AND s.name = $2
+WHERE n.id = $1`
+	b := &s.Binding
+	err = tx.QueryRow(ctx, read, namespace, name).Scan(&s.count, &s.deleted, &s.Version, &b.Hosts, &b.Kinds)
+	return s, err
+}
+
+// BindSecret changes where a secret may be used.
+func (a *API) BindSecret(ctx context.Context, o access.BindParams) (info access.SecretInfo, err error) {
+	const what = "bind a secret"
+	if err := o.Change.Apply(access.SecretBinding{}).Validate(); err != nil {
+		return info, fmt.Errorf("%s: %w", what, err)
+	}
+	err = a.db.Tx(ctx, pool.In(o.Namespace), what, func(tx pgx.Tx) error {
+		old, err := lockSecret(ctx, tx, o.Namespace, o.Name)
+		if err != nil {
+			return err
+		}
+		if old.Version == 0 {
+			return ErrNotFound
+		}
+		binding := o.Change.Apply(old.Binding)
+		const write = `
+UPDATE secret SET hosts = $3, kinds = $4, updated_at = now(), updated_by = $5
+WHERE namespace_id = $1 AND name = $2
+RETURNING ` + secretInfo
+		rows, err := tx.Query(ctx, write, o.Namespace, o.Name, binding.Hosts, binding.Kinds, o.Actor)
+		if err != nil {
+			return err
+		}
+		if info, err = pgx.CollectExactlyOneRow(rows, scanSecret); err != nil {
+			return err
+		}
+		return a.log.write(ctx, tx, auditParams{o.Namespace, o.Actor, "secret.update", o.Name}, boundTo(binding))
+	})
+	return info, err
+}
+
+// SecretBindings returns the bindings of the secrets of a namespace that have one, by name.
+func (v *Views) SecretBindings(
+	ctx context.Context, namespace uuid.UUID,
+) (out map[string]access.SecretBinding, err error) {
+	out = map[string]access.SecretBinding{}
+	err = v.db.Query(ctx, pool.In(namespace), func(rows pgx.Rows) error {
+		var name string
+		var b access.SecretBinding
+		_, err := pgx.ForEachRow(rows, []any{&name, &b.Hosts, &b.Kinds}, func() error {
+			out[name] = access.SecretBinding{Hosts: b.Hosts, Kinds: b.Kinds}
+			return nil
+		})
+		return err
+	}, `
+SELECT name, hosts, kinds
+FROM secret
+WHERE namespace_id = $1 AND (hosts IS NOT NULL OR kinds IS NOT NULL)`, namespace)
+	if err != nil {
+		return nil, fmt.Errorf("read where secrets may be used: %w", err)
+	}
+	return out, nil
+}
+
 // Secrets lists the secrets of a namespace by name, after a given one, without their values.
-func (a *API) Secrets(
+func (v *Views) Secrets(
 	ctx context.Context, namespace uuid.UUID, after string, limit int,
 ) (out []access.SecretInfo, err error) {
-	err = a.db.Query(ctx, pool.In(namespace), func(rows pgx.Rows) error {
+	err = v.db.Query(ctx, pool.In(namespace), func(rows pgx.Rows) error {
 		out, err = pgx.CollectRows(rows, scanSecret)
 		return err
 	}, `
@@ -113,16 +197,26 @@ ORDER BY name LIMIT $3`, namespace, after, limit)
 }
 
 // DeleteSecret removes a secret permanently.
-func (a *API) DeleteSecret(ctx context.Context, namespace uuid.UUID, name, actor string) error {
-	return a.db.Tx(ctx, pool.In(namespace), "delete a secret", func(tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, `DELETE FROM secret WHERE namespace_id = $1 AND name = $2`, namespace, name)
-		if err != nil {
+func (a *API) DeleteSecret(ctx context.Context, o access.DeleteSecretParams) error {
+	return a.db.Tx(ctx, pool.In(o.Namespace), "delete a secret", func(tx pgx.Tx) error {
+		old, err := lockSecret(ctx, tx, o.Namespace, o.Name)
+		switch {
+		case err != nil:
+			return err
+		case old.Version == 0:
+			return ErrNotFound
+		case old.Binding.Bound() && !o.Admin:
+			return access.ErrNotAdmin
+		}
+		if _, err := tx.Exec(ctx, `DELETE FROM secret WHERE namespace_id = $1 AND name = $2`, o.Namespace, o.Name); err != nil {
 			return err
 		}
-		if tag.RowsAffected() == 0 {
-			return ErrNotFound
+		// The versions of the name are not used again, so that a deleted value cannot be put back under a new one.
+		const remember = `UPDATE namespace SET secret_version = greatest(secret_version, $2) WHERE id = $1`
+		if _, err := tx.Exec(ctx, remember, o.Namespace, old.Version); err != nil {
+			return err
 		}
-		return a.log.write(ctx, tx, auditParams{namespace, actor, "secret.delete", name}, struct{}{})
+		return a.log.write(ctx, tx, auditParams{o.Namespace, o.Actor, "secret.delete", o.Name}, struct{}{})
 	})
 }
 
@@ -131,10 +225,9 @@ func (a *API) Secret(ctx context.Context, namespace uuid.UUID, name string) (out
 	var version int32
 	var sealed, before []byte
 	var both *bool
-	var now time.Time
 	err = a.db.Query(ctx, pool.In(namespace), func(rows pgx.Rows) error {
 		_, err := pgx.CollectExactlyOneRow(rows, func(row pgx.CollectableRow) (_ struct{}, err error) {
-			return struct{}{}, row.Scan(&version, &sealed, &before, &both, &now)
+			return struct{}{}, row.Scan(&version, &sealed, &before, &both, &out.Binding.Hosts, &out.Binding.Kinds)
 		})
 		return err
 	}, readSecret, namespace, name)

@@ -28,6 +28,7 @@ func setupSecrets(t *testing.T) *secretBundle {
 	t.Helper()
 	b := &secretBundle{jobs: setupJobs(t)}
 	b.server = pgtest.AsServer(t, b.pool)
+	b.exec(`INSERT INTO namespace (id, name) VALUES ($1, 'secrets')`, b.namespace)
 	var err error
 	b.keys, err = seal.New()
 	require.NoError(t, err)
@@ -47,6 +48,12 @@ func (b *secretBundle) put(name, value string, keep time.Duration) access.Secret
 	})
 	require.NoError(b.t, err)
 	return info
+}
+
+func (b *secretBundle) delete(name string, admin bool) error {
+	return b.store.DeleteSecret(b.t.Context(), access.DeleteSecretParams{
+		Namespace: b.namespace, Name: name, Admin: admin, Actor: "key:test",
+	})
 }
 
 func (b *secretBundle) values(name string) []string {
@@ -83,8 +90,8 @@ FROM secret s`).Scan(&all))
 	require.NoError(t, err)
 	require.Len(t, list, 1)
 	require.Equal(t, "key:test", list[0].UpdatedBy)
-	require.NoError(t, b.store.DeleteSecret(ctx, b.namespace, "a", "key:test"))
-	require.ErrorIs(t, b.store.DeleteSecret(ctx, b.namespace, "a", "key:test"), job.ErrNotFound)
+	require.NoError(t, b.delete("a", false))
+	require.ErrorIs(t, b.delete("a", false), job.ErrNotFound)
 	_, err = b.store.Secret(ctx, b.namespace, "a")
 	require.ErrorIs(t, err, job.ErrNotFound)
 }
@@ -182,4 +189,75 @@ func TestSecretLimits(t *testing.T) {
 	)
 	require.ErrorIs(t, err, job.ErrConflict)
 	b.put("n1", "1", 0) // in place of one
+}
+
+func (b *secretBundle) bind(name string, admin bool, hosts ...string) error {
+	_, err := b.store.PutSecret(b.t.Context(), access.SecretParams{
+		Namespace: b.namespace, Name: name, Value: access.Secret{Values: []string{"value"}},
+		Change: access.BindingChange{Hosts: &hosts}, Admin: admin, Actor: "key:test",
+	})
+	return err
+}
+
+// TestOnlyAdminsChangeBindings: whoever may replace a secret may bind a new one, but neither widen nor remove the binding
+// of one that exists, nor delete it to create it again without one.
+func TestOnlyAdminsChangeBindings(t *testing.T) {
+	t.Parallel()
+	b := setupSecrets(t)
+	ctx := t.Context()
+	require.NoError(t, b.bind("a", false, "b.example", "a.example", "b.example"))
+	bindings := func() map[string]access.SecretBinding {
+		all, err := b.store.SecretBindings(ctx, b.namespace)
+		require.NoError(t, err)
+		return all
+	}
+	both := map[string]access.SecretBinding{"a": {Hosts: []string{"a.example", "b.example"}}}
+	require.Equal(t, both, bindings())
+	require.NoError(t, b.bind("a", false, "b.example", "a.example"), "it is the same")
+	require.ErrorIs(t, b.bind("a", false, "evil.example"), access.ErrNotAdmin)
+	require.ErrorIs(t, b.bind("a", false), access.ErrNotAdmin)
+	require.ErrorIs(t, b.delete("a", false), access.ErrNotAdmin)
+	b.put("a", "next", 0)
+	require.Equal(t, both, bindings(), "a new value changes nothing")
+	found, err := b.store.Secret(ctx, b.namespace, "a")
+	require.NoError(t, err)
+	require.Equal(t, both["a"], found.Binding)
+
+	kinds := []string{"http"}
+	_, err = b.store.BindSecret(ctx, access.BindParams{
+		Namespace: b.namespace, Name: "a", Change: access.BindingChange{Kinds: &kinds}, Actor: "key:test",
+	})
+	require.NoError(t, err)
+	require.Equal(t, []string{"a.example", "b.example"}, bindings()["a"].Hosts)
+	require.Equal(t, kinds, bindings()["a"].Kinds)
+	_, err = b.store.BindSecret(ctx, access.BindParams{Namespace: b.namespace, Name: "none", Actor: "key:test"})
+	require.ErrorIs(t, err, job.ErrNotFound)
+	require.NoError(t, b.bind("a", true))
+	require.NoError(t, b.delete("a", true))
+	require.Empty(t, bindings())
+}
+
+// TestVersionsOfSecretsAreNotReused: a value that was deleted does not open in the place of a newer one.
+func TestVersionsOfSecretsAreNotReused(t *testing.T) {
+	t.Parallel()
+	b := setupSecrets(t)
+	b.put("a", "one", 0)
+	b.put("a", "two", 0)
+	b.exec(`CREATE TABLE kept AS SELECT * FROM secret`)
+	require.NoError(t, b.delete("a", false))
+	require.Equal(t, int32(3), b.put("a", "three", 0).Version)
+	require.Equal(t, int32(4), b.put("a", "four", time.Hour).Version)
+	require.Equal(t, []string{"four", "three"}, b.values("a"))
+	b.exec(`UPDATE secret SET value = kept.value FROM kept`)
+	_, err := b.store.Secret(t.Context(), b.namespace, "a")
+	require.ErrorContains(t, err, "another place")
+
+	b.put("b", "one", 0)
+	require.NoError(t, b.delete("b", false))
+	require.Equal(t, []string{"next", "three"}, func() []string {
+		b.exec(`DELETE FROM secret`)
+		b.put("a", "three", 0)
+		b.put("a", "next", time.Hour)
+		return b.values("a")
+	}(), "the value before is of the version before, whatever was deleted meanwhile")
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/pgtest"
 	"github.com/belfry-dev/belfry/internal/problem"
 	"github.com/belfry-dev/belfry/internal/server"
+	"github.com/belfry-dev/belfry/internal/server/jobs"
 	"github.com/belfry-dev/belfry/internal/server/rest"
 )
 
@@ -167,7 +168,9 @@ func TestProblemsOfABulkAreBounded(t *testing.T) {
 	}
 	s := server.New(server.Options{
 		Keys: b.store, Jobs: b.store, Verbs: b.store, Audit: b.store,
-		Check: func(string, job.Target) error { return errors.Join(found...) },
+		Check: func(context.Context, access.Principal) jobs.TargetCheck {
+			return func(job.Target) error { return errors.Join(found...) }
+		},
 	})
 	web := httptest.NewServer(s.Handler())
 	t.Cleanup(web.Close)

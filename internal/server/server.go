@@ -13,6 +13,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/server/overview"
 	"github.com/belfry-dev/belfry/internal/server/quotas"
 	"github.com/belfry-dev/belfry/internal/server/rest"
+	"github.com/belfry-dev/belfry/internal/server/secrets"
 	"github.com/belfry-dev/belfry/internal/server/sessions"
 )
 
@@ -34,7 +35,7 @@ type Options struct {
 	Operations  Operations
 	Queues      cluster.Queues
 	Workers     Workers
-	Secrets     Secrets
+	Secrets     secrets.Store
 	Reports     Reports
 	// ReportKey is the cluster's key for run tokens. Without it, every run token is rejected.
 	ReportKey []byte
@@ -51,8 +52,8 @@ type Options struct {
 	// Interrupt ends an attempt early if this node is delivering it, and reports whether it is.
 	// nil means that it never is.
 	Interrupt func(k job.Key, attempt int16) bool
-	// Check reports what is wrong with a target of a namespace: its kind, or its config. nil accepts every target.
-	Check func(namespace string, t job.Target) error
+	// Check reports what is wrong with a target: its kind, or its config. nil accepts every target.
+	Check jobs.NewCheck
 	// Classify names errors of the store that have no error value of their own; may be nil.
 	Classify func(error) rest.ErrorClass
 	Limits   rest.Limits
@@ -141,7 +142,7 @@ func New(o Options) *Server {
 	s.registerBulkRuns()
 	cluster.Register(api, cluster.Options{Queues: o.Queues, Cluster: o.Cluster, Version: o.Version})
 	s.registerWorkers()
-	s.registerSecrets()
+	secrets.Register(api, o.Secrets)
 	s.registerReports()
 	s.registerAudit()
 	quotas.Register(api, o.Quotas)

@@ -1,11 +1,16 @@
 package target
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
 
+	"github.com/google/uuid"
+
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/problem"
 )
@@ -17,27 +22,65 @@ type permitter interface {
 	Permit(namespace string, config json.RawMessage) error
 }
 
-// Checker returns a function that checks the target of a job of a namespace. kinds are those that the setting
-// targets.kinds may list.
-func Checker(targets map[string]Target, kinds []string) func(namespace string, t job.Target) error {
-	others := "use one of " + strings.Join(slices.Sorted(maps.Keys(targets)), ", ")
-	return func(namespace string, of job.Target) error {
-		t, ok := targets[of.Kind]
-		switch {
-		case ok:
-			err := t.Check(of.Config)
-			if p, ok := t.(permitter); ok && err == nil {
-				err = p.Permit(namespace, of.Config)
-			}
-			return err
-		case of.Kind == "command":
-			return problem.New("target.kind", "commands are disabled on this server",
-				"set command.enabled and command.programs (or command.images) on all nodes and restart them, or "+others)
-		case slices.Contains(kinds, of.Kind):
-			return problem.New("target.kind", "this kind of target is disabled on this server",
-				"add it to the setting targets.kinds of all nodes and restart them, or "+others)
-		default:
-			return problem.New("target.kind", "there is no such kind of target", others)
+// Bindings is the part of the store that knows where secrets may be used.
+type Bindings interface {
+	SecretBindings(ctx context.Context, namespace uuid.UUID) (map[string]access.SecretBinding, error)
+}
+
+// Checks checks the targets of jobs that are saved.
+type Checks struct {
+	Targets  map[string]Target
+	Kinds    []string // that the setting targets.kinds may list
+	Bindings Bindings
+}
+
+// New returns the check of one request. It reads the bindings of the namespace at most once.
+func (c Checks) New(ctx context.Context, p access.Principal) func(of job.Target) error {
+	var bindings map[string]access.SecretBinding
+	return func(of job.Target) error {
+		t, ok := c.Targets[of.Kind]
+		if !ok {
+			return c.unknown(of.Kind)
 		}
+		if err := t.Check(of.Config); err != nil {
+			return err
+		}
+		if limited, ok := t.(permitter); ok {
+			if err := limited.Permit(p.NamespaceName, of.Config); err != nil {
+				return err
+			}
+		}
+		uses := t.Uses(of.Config)
+		if len(uses.Names) == 0 {
+			return nil
+		}
+		if bindings == nil {
+			var err error
+			if bindings, err = c.Bindings.SecretBindings(ctx, p.Namespace); err != nil {
+				return err
+			}
+		}
+		var problems []error
+		for _, name := range uses.Names {
+			if err := bindings[name].Check(name, uses.SecretUse); err != nil {
+				problems = append(problems, problem.New("target.config", err.Error(),
+					"use another secret, or let an admin change where this one may be used: belfry secret bind "+name))
+			}
+		}
+		return errors.Join(problems...)
+	}
+}
+
+func (c Checks) unknown(kind string) error {
+	others := "use one of " + strings.Join(slices.Sorted(maps.Keys(c.Targets)), ", ")
+	switch {
+	case kind == "command":
+		return problem.New("target.kind", "commands are disabled on this server",
+			"set command.enabled and command.programs (or command.images) on all nodes and restart them, or "+others)
+	case slices.Contains(c.Kinds, kind):
+		return problem.New("target.kind", "this kind of target is disabled on this server",
+			"add it to the setting targets.kinds of all nodes and restart them, or "+others)
+	default:
+		return problem.New("target.kind", "there is no such kind of target", others)
 	}
 }

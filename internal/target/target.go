@@ -30,6 +30,8 @@ type Target interface {
 	// Check reports what is wrong with a config when a job is saved, as joined *problem.Problem, each with its
 	// field and a fix. It does no I/O.
 	Check(config json.RawMessage) error
+	// Uses returns the secrets that a valid config names, and where it uses them.
+	Uses(config json.RawMessage) secret.Uses
 	// Close closes idle connections. Deliveries in progress continue.
 	Close()
 }

@@ -40,7 +40,7 @@ func TestKinds(t *testing.T) {
 // password is the only secret.
 type password struct{}
 
-func (password) Secret(context.Context, uuid.UUID, string) (access.Secret, error) {
+func (password) Secret(context.Context, uuid.UUID, string, access.SecretUse) (access.Secret, error) {
 	return access.Secret{Values: []string{"canary"}}, nil
 }
 

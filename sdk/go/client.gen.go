@@ -4148,6 +4148,12 @@ type ScheduleSpec struct {
 type Secret struct {
 	CreatedAt time.Time `json:"created_at"`
 
+	// Hosts The hosts that may receive it. Absent: all.
+	Hosts []string `json:"hosts,omitempty,omitzero"`
+
+	// Kinds The kinds of targets that may use it. Absent: all.
+	Kinds []string `json:"kinds,omitempty,omitzero"`
+
 	// Name Examples: hook-signing
 	Name string `json:"name"`
 
@@ -4156,8 +4162,17 @@ type Secret struct {
 	UpdatedAt     time.Time `json:"updated_at"`
 	UpdatedBy     string    `json:"updated_by"`
 
-	// Version 1 at first, plus one with each new value.
+	// Version Plus one with each new value. A name never has the same version twice.
 	Version int32 `json:"version"`
+}
+
+// SecretBinding defines model for SecretBinding.
+type SecretBinding struct {
+	// Hosts The hosts that may receive the secret: names such as hooks.example.com, *.example.com for all names below example.com, or addresses. All servers of a broker must be among them. A command has no host. Empty: all.
+	Hosts []string `json:"hosts,omitempty,omitzero"`
+
+	// Kinds The kinds of targets that may use the secret: http, kafka, nats, amqp, command. Empty: all.
+	Kinds []string `json:"kinds,omitempty,omitzero"`
 }
 
 // SecretList defines model for SecretList.
@@ -4170,10 +4185,16 @@ type SecretList struct {
 
 // SecretRequest defines model for SecretRequest.
 type SecretRequest struct {
+	// Hosts The hosts that may receive the secret: names such as hooks.example.com, *.example.com for all names below example.com, or addresses. All servers of a broker must be among them. A command has no host. Empty: all.
+	Hosts []string `json:"hosts,omitempty,omitzero"`
+
 	// KeepPreviousFor Also sign with the old value. Default 24h.
 	//
 	// Examples: 24h
 	KeepPreviousFor string `json:"keep_previous_for,omitempty,omitzero"`
+
+	// Kinds The kinds of targets that may use the secret: http, kafka, nats, amqp, command. Empty: all.
+	Kinds []string `json:"kinds,omitempty,omitzero"`
 
 	// Value The secret. It is never shown again.
 	Value string `json:"value"`
@@ -5273,6 +5294,9 @@ type CancelRunsJSONRequestBody = CancelRunsRequest
 // RetryRunsJSONRequestBody defines body for RetryRuns for application/json ContentType.
 type RetryRunsJSONRequestBody = RetryRunsRequest
 
+// UpdateSecretJSONRequestBody defines body for UpdateSecret for application/json ContentType.
+type UpdateSecretJSONRequestBody = SecretBinding
+
 // ReplaceSecretJSONRequestBody defines body for ReplaceSecret for application/json ContentType.
 type ReplaceSecretJSONRequestBody = SecretRequest
 
@@ -6268,14 +6292,32 @@ type ClientInterface interface {
 
 	// DeleteSecret Delete a secret
 	//
-	// Runs of jobs that use it fail until it exists again.
+	// Runs of jobs that use it fail until it exists again. Only an admin deletes a secret with hosts or kinds.
 	//
 	// Corresponds with DELETE /api/v1/secrets/{secret} (the `DeleteSecret` operationId).
 	DeleteSecret(ctx context.Context, secret string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// UpdateSecretWithBody Change where a secret may be used
+	//
+	// Fields that are left out stay as they are. An empty list allows all. Runs of jobs that use the secret elsewhere fail from then on, within 10 seconds.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /api/v1/secrets/{secret} (the `UpdateSecret` operationId).
+	UpdateSecretWithBody(ctx context.Context, secret string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateSecret Change where a secret may be used
+	//
+	// Fields that are left out stay as they are. An empty list allows all. Runs of jobs that use the secret elsewhere fail from then on, within 10 seconds.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /api/v1/secrets/{secret} (the `UpdateSecret` operationId).
+	UpdateSecret(ctx context.Context, secret string, body UpdateSecretJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ReplaceSecretWithBody Store a secret, or replace one
 	//
-	// Targets name it in their config as {"secret": "NAME"}. The value is encrypted and can never be read back. Nodes use a new value within 10 seconds. For keep_previous_for, requests are also signed with the previous value; 0s: they are not.
+	// Targets name it in their config as {"secret": "NAME"}. The value is encrypted, and no operation returns it. Nodes use a new value within 10 seconds. For keep_previous_for, requests are also signed with the previous value; 0s: they are not. Without hosts and kinds, a new secret can be used by every job, so everyone who may edit jobs can send it anywhere. Only an admin changes hosts and kinds of a secret that exists.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -6284,7 +6326,7 @@ type ClientInterface interface {
 
 	// ReplaceSecret Store a secret, or replace one
 	//
-	// Targets name it in their config as {"secret": "NAME"}. The value is encrypted and can never be read back. Nodes use a new value within 10 seconds. For keep_previous_for, requests are also signed with the previous value; 0s: they are not.
+	// Targets name it in their config as {"secret": "NAME"}. The value is encrypted, and no operation returns it. Nodes use a new value within 10 seconds. For keep_previous_for, requests are also signed with the previous value; 0s: they are not. Without hosts and kinds, a new secret can be used by every job, so everyone who may edit jobs can send it anywhere. Only an admin changes hosts and kinds of a secret that exists.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -8256,7 +8298,7 @@ func (c *RawClient) ListSecrets(ctx context.Context, params *ListSecretsParams, 
 
 // DeleteSecret Delete a secret
 //
-// Runs of jobs that use it fail until it exists again.
+// Runs of jobs that use it fail until it exists again. Only an admin deletes a secret with hosts or kinds.
 //
 // Corresponds with DELETE /api/v1/secrets/{secret} (the `DeleteSecret` operationId).
 func (c *RawClient) DeleteSecret(ctx context.Context, secret string, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -8271,9 +8313,47 @@ func (c *RawClient) DeleteSecret(ctx context.Context, secret string, reqEditors 
 	return c.Client.Do(req)
 }
 
+// UpdateSecretWithBody Change where a secret may be used
+//
+// Fields that are left out stay as they are. An empty list allows all. Runs of jobs that use the secret elsewhere fail from then on, within 10 seconds.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /api/v1/secrets/{secret} (the `UpdateSecret` operationId).
+func (c *RawClient) UpdateSecretWithBody(ctx context.Context, secret string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateSecretRequestWithBody(c.Server, secret, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateSecret Change where a secret may be used
+//
+// Fields that are left out stay as they are. An empty list allows all. Runs of jobs that use the secret elsewhere fail from then on, within 10 seconds.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /api/v1/secrets/{secret} (the `UpdateSecret` operationId).
+func (c *RawClient) UpdateSecret(ctx context.Context, secret string, body UpdateSecretJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateSecretRequest(c.Server, secret, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ReplaceSecretWithBody Store a secret, or replace one
 //
-// Targets name it in their config as {"secret": "NAME"}. The value is encrypted and can never be read back. Nodes use a new value within 10 seconds. For keep_previous_for, requests are also signed with the previous value; 0s: they are not.
+// Targets name it in their config as {"secret": "NAME"}. The value is encrypted, and no operation returns it. Nodes use a new value within 10 seconds. For keep_previous_for, requests are also signed with the previous value; 0s: they are not. Without hosts and kinds, a new secret can be used by every job, so everyone who may edit jobs can send it anywhere. Only an admin changes hosts and kinds of a secret that exists.
 //
 // Takes any type of body and a specified content type.
 //
@@ -8292,7 +8372,7 @@ func (c *RawClient) ReplaceSecretWithBody(ctx context.Context, secret string, co
 
 // ReplaceSecret Store a secret, or replace one
 //
-// Targets name it in their config as {"secret": "NAME"}. The value is encrypted and can never be read back. Nodes use a new value within 10 seconds. For keep_previous_for, requests are also signed with the previous value; 0s: they are not.
+// Targets name it in their config as {"secret": "NAME"}. The value is encrypted, and no operation returns it. Nodes use a new value within 10 seconds. For keep_previous_for, requests are also signed with the previous value; 0s: they are not. Without hosts and kinds, a new secret can be used by every job, so everyone who may edit jobs can send it anywhere. Only an admin changes hosts and kinds of a secret that exists.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -13090,6 +13170,53 @@ func NewDeleteSecretRequest(server string, secret string) (*http.Request, error)
 	return req, nil
 }
 
+// NewUpdateSecretRequest calls the generic UpdateSecret builder with application/json body
+func NewUpdateSecretRequest(server string, secret string, body UpdateSecretJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewUpdateSecretRequestWithBody(server, secret, "application/json", bodyReader)
+}
+
+// NewUpdateSecretRequestWithBody constructs an http.Request for the UpdateSecret method, with any body, and a specified content type
+func NewUpdateSecretRequestWithBody(server string, secret string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "secret", secret, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/secrets/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewReplaceSecretRequest calls the generic ReplaceSecret builder with application/json body
 func NewReplaceSecretRequest(server string, secret string, body ReplaceSecretJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -14488,16 +14615,34 @@ type ClientWithResponsesInterface interface {
 
 	// DeleteSecretWithResponse Delete a secret
 	//
-	// Runs of jobs that use it fail until it exists again.
+	// Runs of jobs that use it fail until it exists again. Only an admin deletes a secret with hosts or kinds.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /api/v1/secrets/{secret} (the `DeleteSecret` operationId).
 	DeleteSecretWithResponse(ctx context.Context, secret string, reqEditors ...RequestEditorFn) (*DeleteSecretResponse, error)
 
+	// UpdateSecretWithBodyWithResponse Change where a secret may be used
+	//
+	// Fields that are left out stay as they are. An empty list allows all. Runs of jobs that use the secret elsewhere fail from then on, within 10 seconds.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /api/v1/secrets/{secret} (the `UpdateSecret` operationId).
+	UpdateSecretWithBodyWithResponse(ctx context.Context, secret string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateSecretResponse, error)
+
+	// UpdateSecretWithResponse Change where a secret may be used
+	//
+	// Fields that are left out stay as they are. An empty list allows all. Runs of jobs that use the secret elsewhere fail from then on, within 10 seconds.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /api/v1/secrets/{secret} (the `UpdateSecret` operationId).
+	UpdateSecretWithResponse(ctx context.Context, secret string, body UpdateSecretJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateSecretResponse, error)
+
 	// ReplaceSecretWithBodyWithResponse Store a secret, or replace one
 	//
-	// Targets name it in their config as {"secret": "NAME"}. The value is encrypted and can never be read back. Nodes use a new value within 10 seconds. For keep_previous_for, requests are also signed with the previous value; 0s: they are not.
+	// Targets name it in their config as {"secret": "NAME"}. The value is encrypted, and no operation returns it. Nodes use a new value within 10 seconds. For keep_previous_for, requests are also signed with the previous value; 0s: they are not. Without hosts and kinds, a new secret can be used by every job, so everyone who may edit jobs can send it anywhere. Only an admin changes hosts and kinds of a secret that exists.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -14506,7 +14651,7 @@ type ClientWithResponsesInterface interface {
 
 	// ReplaceSecretWithResponse Store a secret, or replace one
 	//
-	// Targets name it in their config as {"secret": "NAME"}. The value is encrypted and can never be read back. Nodes use a new value within 10 seconds. For keep_previous_for, requests are also signed with the previous value; 0s: they are not.
+	// Targets name it in their config as {"secret": "NAME"}. The value is encrypted, and no operation returns it. Nodes use a new value within 10 seconds. For keep_previous_for, requests are also signed with the previous value; 0s: they are not. Without hosts and kinds, a new secret can be used by every job, so everyone who may edit jobs can send it anywhere. Only an admin changes hosts and kinds of a secret that exists.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -18391,6 +18536,54 @@ func (r DeleteSecretResponse) ContentType() string {
 	return ""
 }
 
+type UpdateSecretResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Secret
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r UpdateSecretResponse) GetJSON200() *Secret {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r UpdateSecretResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r UpdateSecretResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r UpdateSecretResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r UpdateSecretResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r UpdateSecretResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type ReplaceSecretResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -20406,7 +20599,7 @@ func (c *ClientWithResponses) ListSecretsWithResponse(ctx context.Context, param
 
 // DeleteSecretWithResponse Delete a secret
 //
-// Runs of jobs that use it fail until it exists again.
+// Runs of jobs that use it fail until it exists again. Only an admin deletes a secret with hosts or kinds.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -20419,9 +20612,39 @@ func (c *ClientWithResponses) DeleteSecretWithResponse(ctx context.Context, secr
 	return ParseDeleteSecretResponse(rsp)
 }
 
+// UpdateSecretWithBodyWithResponse Change where a secret may be used
+//
+// Fields that are left out stay as they are. An empty list allows all. Runs of jobs that use the secret elsewhere fail from then on, within 10 seconds.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /api/v1/secrets/{secret} (the `UpdateSecret` operationId).
+func (c *ClientWithResponses) UpdateSecretWithBodyWithResponse(ctx context.Context, secret string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateSecretResponse, error) {
+	rsp, err := c.UpdateSecretWithBody(ctx, secret, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateSecretResponse(rsp)
+}
+
+// UpdateSecretWithResponse Change where a secret may be used
+//
+// Fields that are left out stay as they are. An empty list allows all. Runs of jobs that use the secret elsewhere fail from then on, within 10 seconds.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /api/v1/secrets/{secret} (the `UpdateSecret` operationId).
+func (c *ClientWithResponses) UpdateSecretWithResponse(ctx context.Context, secret string, body UpdateSecretJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateSecretResponse, error) {
+	rsp, err := c.UpdateSecret(ctx, secret, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateSecretResponse(rsp)
+}
+
 // ReplaceSecretWithBodyWithResponse Store a secret, or replace one
 //
-// Targets name it in their config as {"secret": "NAME"}. The value is encrypted and can never be read back. Nodes use a new value within 10 seconds. For keep_previous_for, requests are also signed with the previous value; 0s: they are not.
+// Targets name it in their config as {"secret": "NAME"}. The value is encrypted, and no operation returns it. Nodes use a new value within 10 seconds. For keep_previous_for, requests are also signed with the previous value; 0s: they are not. Without hosts and kinds, a new secret can be used by every job, so everyone who may edit jobs can send it anywhere. Only an admin changes hosts and kinds of a secret that exists.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20436,7 +20659,7 @@ func (c *ClientWithResponses) ReplaceSecretWithBodyWithResponse(ctx context.Cont
 
 // ReplaceSecretWithResponse Store a secret, or replace one
 //
-// Targets name it in their config as {"secret": "NAME"}. The value is encrypted and can never be read back. Nodes use a new value within 10 seconds. For keep_previous_for, requests are also signed with the previous value; 0s: they are not.
+// Targets name it in their config as {"secret": "NAME"}. The value is encrypted, and no operation returns it. Nodes use a new value within 10 seconds. For keep_previous_for, requests are also signed with the previous value; 0s: they are not. Without hosts and kinds, a new secret can be used by every job, so everyone who may edit jobs can send it anywhere. Only an admin changes hosts and kinds of a secret that exists.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -23419,6 +23642,39 @@ func ParseDeleteSecretResponse(rsp *http.Response) (*DeleteSecretResponse, error
 	switch {
 	case rsp.StatusCode == 204:
 		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseUpdateSecretResponse parses an HTTP response from a UpdateSecretWithResponse call
+func ParseUpdateSecretResponse(rsp *http.Response) (*UpdateSecretResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &UpdateSecretResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Secret
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Problem

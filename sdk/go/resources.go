@@ -198,6 +198,15 @@ func (s Secrets) Put(ctx context.Context, name string, in SecretRequest, opts ..
 	return result(r.JSON200, r)
 }
 
+// Bind changes where a secret may be used. This needs the role admin.
+func (s Secrets) Bind(ctx context.Context, name string, in SecretBinding, opts ...CallOption) (*Secret, error) {
+	r, err := s.api.UpdateSecretWithResponse(ctx, name, in, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return result(r.JSON200, r)
+}
+
 // Delete deletes a secret.
 func (s Secrets) Delete(ctx context.Context, name string, opts ...CallOption) error {
 	_, err := s.api.DeleteSecretWithResponse(ctx, name, opts...)

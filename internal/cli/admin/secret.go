@@ -22,10 +22,11 @@ func newSecret() *cobra.Command {
 	return remote.Flags(usage.Group(&cobra.Command{
 		Use: "secret", Short: "Store, list and delete the secrets that targets use",
 		Long: `Secrets are stored encrypted, for the targets of your namespace: their config names
-one as {"secret": "NAME"}. A value cannot be read back.`,
+one as {"secret": "NAME"}. No command returns a value, but whoever may edit jobs can send
+it anywhere, unless the secret is bound to hosts or kinds of targets.`,
 		Example: `  belfry secret set hook-signing <signing.key
   belfry secret list`,
-	}, newSecretSet(), newSecretList(), newSecretDelete(), local.Keyset()))
+	}, newSecretSet(), newSecretBind(), newSecretList(), newSecretDelete(), local.Keyset()))
 }
 
 func secretPath(name string) string { return "/secrets/" + belfry.PathEscape(name) }
@@ -35,12 +36,17 @@ const maxSecretFile = 128 << 10
 
 func newSecretSet() *cobra.Command {
 	var file, keep string
+	var bound binding
 	cmd := &cobra.Command{
 		Use: "set NAME", Short: "Store a secret, read from standard input or a file", Args: usage.Args(1, 1),
 		Long: `Store a secret under a name, and replace the value it had. The value is read from
 standard input, or from the file that --file names, without one line break
-at its end. It cannot be an argument: other users of the machine see arguments.`,
+at its end. It cannot be an argument: other users of the machine see arguments.
+
+With --host or --kind, only jobs with such targets can use the secret. If it exists
+already, only an admin can change that; without them it stays as it is.`,
 		Example: `  belfry secret set api-token <token.txt
+  belfry secret set api-token --host hooks.example.com --host '*.example.org' <token.txt
   belfry secret set client-key --file key.pem
   belfry secret set hook-signing --keep-previous-for 7d <new.key`,
 		RunE: remote.Run(func(ctx context.Context, r *remote.Server, args []string) error {
@@ -48,7 +54,8 @@ at its end. It cannot be an argument: other users of the machine see arguments.`
 			if err != nil {
 				return err
 			}
-			body := map[string]string{"value": value}
+			body := bound.body(r.Cmd)
+			body["value"] = value
 			if keep != "" {
 				body["keep_previous_for"] = keep
 			}
@@ -63,6 +70,55 @@ at its end. It cannot be an argument: other users of the machine see arguments.`
 	cmd.Flags().StringVar(&file, "file", "", "read the value from this file")
 	cmd.Flags().StringVar(&keep, "keep-previous-for", "",
 		"how long to sign with the previous value as well (default 24h)")
+	bound.flags(cmd)
+	return cmd
+}
+
+// binding is where a secret may be used, as flags say.
+type binding struct{ hosts, kinds []string }
+
+func (b *binding) flags(cmd *cobra.Command) {
+	cmd.Flags().StringSliceVar(&b.hosts, "host", nil,
+		"a host that may receive the secret, such as hooks.example.com or *.example.com; may be repeated")
+	cmd.Flags().StringSliceVar(&b.kinds, "kind", nil,
+		"a kind of target that may use the secret: http, kafka, nats, amqp or command; may be repeated")
+}
+
+// body has the lists that flags set.
+func (b *binding) body(cmd *cobra.Command) map[string]any {
+	out := map[string]any{}
+	if cmd.Flags().Changed("host") {
+		out["hosts"] = b.hosts
+	}
+	if cmd.Flags().Changed("kind") {
+		out["kinds"] = b.kinds
+	}
+	return out
+}
+
+func newSecretBind() *cobra.Command {
+	var bound binding
+	cmd := &cobra.Command{
+		Use: "bind SECRET", Short: "Change where a secret may be used", Args: usage.Args(1, 1),
+		Long: `Change the hosts that may receive a secret and the kinds of targets that may use it.
+This needs the role admin. --host '' and --kind '' allow all. Runs of jobs that use
+the secret elsewhere fail from then on, and such jobs cannot be saved.`,
+		Example: `  belfry secret bind api-token --host hooks.example.com
+  belfry secret bind dump-password --kind command --host ''`,
+		RunE: remote.Run(func(ctx context.Context, r *remote.Server, args []string) error {
+			body := bound.body(r.Cmd)
+			if len(body) == 0 {
+				return usage.Errorf("there is nothing to change; give --host or --kind")
+			}
+			var raw []byte
+			q := belfry.Request{Method: http.MethodPatch, Path: secretPath(args[0]), Body: body}
+			if err := r.Call(ctx, q, &raw); err != nil {
+				return err
+			}
+			return r.ShowDone(raw, terminal.Green.Render("bound"), args[0])
+		}),
+	}
+	bound.flags(cmd)
 	return cmd
 }
 
@@ -93,6 +149,8 @@ type secretView struct {
 	UpdatedAt     *time.Time `json:"updated_at"`
 	UpdatedBy     string     `json:"updated_by"`
 	PreviousUntil *time.Time `json:"previous_until"`
+	Hosts         []string   `json:"hosts"`
+	Kinds         []string   `json:"kinds"`
 }
 
 func newSecretList() *cobra.Command {
@@ -101,11 +159,14 @@ func newSecretList() *cobra.Command {
 		Example: `  belfry secret list`,
 		RunE: remote.Run(func(ctx context.Context, r *remote.Server, _ []string) error {
 			return remote.List(ctx, r, remote.Listing{
-				Path: "/secrets", Headers: []string{"NAME", "VERSION", "UPDATED UTC", "BY", "PREVIOUS USED UNTIL UTC"},
+				Path: "/secrets",
+				Headers: []string{
+					"NAME", "VERSION", "UPDATED UTC", "BY", "PREVIOUS USED UNTIL UTC", "HOSTS", "KINDS",
+				},
 			}, func(s secretView) []string {
 				return []string{
 					s.Name, fmt.Sprint(s.Version), terminal.Time(s.UpdatedAt, nil), s.UpdatedBy,
-					terminal.Time(s.PreviousUntil, nil),
+					terminal.Time(s.PreviousUntil, nil), strings.Join(s.Hosts, ","), strings.Join(s.Kinds, ","),
 				}
 			})
 		}),

@@ -154,10 +154,11 @@ func (h *Handlers) createChunk(
 	p := rest.Principal(ctx)
 	results := make([]BulkItem, len(chunk))
 	params := job.BulkParams{Namespace: p.Namespace, Actor: p.Actor(), Idempotent: once}
+	check := h.targetCheck(ctx)
 	var resultOf []int // index into results, for each job in params
 	for i, l := range chunk {
 		results[i].Line = l.number
-		d, err := h.lineDefinition(ctx, l.text)
+		d, err := lineDefinition(l.text, check)
 		if err != nil {
 			results[i].Problem = h.api.Problem(ctx, err).Within(listed)
 			continue
@@ -194,14 +195,14 @@ func (h *Handlers) createChunk(
 
 // lineDefinition reads a line as create-job reads its body. The store validates definitions anyway, so
 // lineDefinition does it only to report all problems of a line that is wrong already.
-func (h *Handlers) lineDefinition(ctx context.Context, text []byte) (job.Definition, error) {
+func lineDefinition(text []byte, check TargetCheck) (job.Definition, error) {
 	var in JobInput
 	if err := decodeStrictly(text, &in); err != nil {
 		return job.Definition{}, err
 	}
-	d, err := h.checkedOutside(ctx, &in)
+	d, err := in.checkedOutside(check)
 	if err != nil {
-		return h.checked(ctx, &in)
+		return in.checked(check)
 	}
 	return d, nil
 }

@@ -97,7 +97,10 @@ func (h *Handlers) diffJobs(ctx context.Context, in *diffJobsInput) (*diffJobsOu
 	if err != nil {
 		return nil, err
 	}
-	d := differ{h: h, from: now, budget: job.LoadBudget, values: maxDiffValues, listed: maxListed, lineOf: map[string]int{}}
+	d := differ{
+		h: h, check: h.targetCheck(ctx), from: now, budget: job.LoadBudget, values: maxDiffValues, listed: maxListed,
+		lineOf: map[string]int{},
+	}
 	for page := range slices.Chunk(lines, diffPage) {
 		if err := d.page(ctx, page); err != nil {
 			return nil, err
@@ -109,6 +112,7 @@ func (h *Handlers) diffJobs(ctx context.Context, in *diffJobsInput) (*diffJobsOu
 // differ compares the lines of one request.
 type differ struct {
 	h      *Handlers
+	check  TargetCheck
 	from   time.Time
 	budget int            // occurrences that may still be counted
 	values int            // bytes of fields that may still be returned
@@ -125,7 +129,7 @@ func (d *differ) page(ctx context.Context, page []line) error {
 	for i, l := range page {
 		items[i].Line = l.number
 		var err error
-		if definitions[i], err = d.read(ctx, l); err != nil {
+		if definitions[i], err = d.read(l); err != nil {
 			items[i].Name = nameIn(l.text)
 			items[i].Result, items[i].Problems = "refused", d.problems(ctx, err)
 			continue
@@ -150,7 +154,7 @@ func (d *differ) page(ctx context.Context, page []line) error {
 }
 
 // read reads a line and reports everything that is wrong with it.
-func (d *differ) read(ctx context.Context, l line) (job.Definition, error) {
+func (d *differ) read(l line) (job.Definition, error) {
 	var in JobInput
 	if err := d.h.validate(l.text, 1+d.listed); err != nil {
 		return job.Definition{}, err
@@ -158,7 +162,7 @@ func (d *differ) read(ctx context.Context, l line) (job.Definition, error) {
 	if err := decodeStrictly(l.text, &in); err != nil {
 		return job.Definition{}, err
 	}
-	definition, err := d.h.checked(ctx, &in)
+	definition, err := in.checked(d.check)
 	if err != nil {
 		return definition, err
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/server/rest"
 	"github.com/belfry-dev/belfry/internal/timeline"
@@ -53,8 +54,22 @@ type Options struct {
 	Runs Runs
 	// Views reads what people look at.
 	Views Views
-	// Check reports what is wrong with a target of a namespace: its kind, or its config. nil accepts every target.
-	Check func(namespace string, t job.Target) error
+	// Check reports what is wrong with a target. nil accepts every target.
+	Check NewCheck
+}
+
+// NewCheck returns the check of one request, for the namespace of its caller.
+type NewCheck func(ctx context.Context, p access.Principal) TargetCheck
+
+// TargetCheck reports what is wrong with a target: its kind, its config, or what the namespace may not use.
+type TargetCheck = func(t job.Target) error
+
+// targetCheck returns the check of targets for a request.
+func (h *Handlers) targetCheck(ctx context.Context) TargetCheck {
+	if h.check == nil {
+		return func(job.Target) error { return nil }
+	}
+	return h.check(ctx, rest.Principal(ctx))
 }
 
 // Handlers handle the operations on jobs.
@@ -67,7 +82,7 @@ type Handlers struct {
 	runs     Runs
 	views    Views
 
-	check func(namespace string, t job.Target) error
+	check NewCheck
 	bulks *bulkLimiter
 
 	validate func(line []byte, most int) error // as create-job validates its body

@@ -75,7 +75,7 @@ func createdJob(j job.Job) *createJobOutput {
 
 func (h *Handlers) createJob(ctx context.Context, in *createJobInput) (*createJobOutput, error) {
 	create := func(once *job.IdempotentRequest) (job.Job, error) {
-		d, err := h.checked(ctx, &in.Body)
+		d, err := in.Body.checked(h.targetCheck(ctx))
 		if err != nil {
 			return job.Job{}, err
 		}
@@ -89,16 +89,16 @@ func (h *Handlers) createJob(ctx context.Context, in *createJobInput) (*createJo
 
 // checked returns the definition in an input. It checks the definition and its target, and reports
 // everything that is wrong at once.
-func (h *Handlers) checked(ctx context.Context, in *JobInput) (job.Definition, error) {
-	d, err := h.checkedOutside(ctx, in)
+func (in *JobInput) checked(check TargetCheck) (job.Definition, error) {
+	d, err := in.checkedOutside(check)
 	return d, errors.Join(err, d.Validate())
 }
 
 // checkedOutside checks only what the store does not: how values are written, and the target.
-func (h *Handlers) checkedOutside(ctx context.Context, in *JobInput) (job.Definition, error) {
+func (in *JobInput) checkedOutside(check TargetCheck) (job.Definition, error) {
 	d, err := in.definition()
-	if h.check != nil && d.Target.Kind != "" {
-		err = errors.Join(err, h.check(rest.Principal(ctx).NamespaceName, d.Target))
+	if d.Target.Kind != "" {
+		err = errors.Join(err, check(d.Target))
 	}
 	return d, err
 }

@@ -84,7 +84,7 @@ func (h *Handlers) patchJob(ctx context.Context, in *patchJobInput) (*JobOutput,
 		if !c.Fits(old) {
 			return nil, in.failed(job.ErrConflict)
 		}
-		d, err := h.patched(ctx, old, in.RawBody)
+		d, err := patched(old, in.RawBody, h.targetCheck(ctx))
 		if err != nil {
 			return nil, err
 		}
@@ -113,7 +113,7 @@ func (h *Handlers) hasChanged(ctx context.Context, old job.Job) bool {
 
 // patched returns the definition of a job after a patch. What the patch does not name of the payload and the config
 // stays byte for byte.
-func (h *Handlers) patched(ctx context.Context, old job.Job, text []byte) (job.Definition, error) {
+func patched(old job.Job, text []byte, check TargetCheck) (job.Definition, error) {
 	patch, err := body.ParsePatch(text, "payload", "target")
 	if err != nil {
 		return job.Definition{}, err
@@ -139,5 +139,5 @@ func (h *Handlers) patched(ctx context.Context, old job.Job, text []byte) (job.D
 	if in.Target.Kind == before.Target.Kind && !hasConfig {
 		in.Target.Config = before.Target.Config
 	}
-	return h.checked(ctx, &in)
+	return in.checked(check)
 }

@@ -79,7 +79,7 @@ func (h *Handlers) previewUnsaved(ctx context.Context, in *previewUnsavedInput) 
 	if b.Job == nil {
 		return preview(b.Schedule.Spec, "", b.From, count)
 	}
-	d, err := h.checked(ctx, b.Job)
+	d, err := b.Job.checked(h.targetCheck(ctx))
 	if err != nil {
 		return nil, err
 	}

@@ -45,7 +45,7 @@ func (h *Handlers) replaceJob(ctx context.Context, in *replaceJobInput) (*replac
 			Fix: "write the same name in both; to rename a job use its id in the path, or PATCH",
 		}
 	}
-	d, err := h.checked(ctx, &in.Body)
+	d, err := in.Body.checked(h.targetCheck(ctx))
 	if err != nil {
 		return nil, err
 	}

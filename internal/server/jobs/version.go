@@ -124,8 +124,8 @@ func (h *Handlers) rollbackJob(ctx context.Context, in *rollbackJobInput) (*JobO
 		return nil, rest.NewProblem("not_found", fmt.Sprintf(
 			"the job has no version %d; GET /jobs/{job}/versions lists those that it has", in.Body.Version))
 	}
-	if err == nil && h.check != nil {
-		err = h.check(rest.Principal(ctx).NamespaceName, v.Target)
+	if err == nil {
+		err = h.targetCheck(ctx)(v.Target)
 	}
 	if err != nil {
 		return nil, err

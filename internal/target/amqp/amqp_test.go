@@ -37,14 +37,16 @@ type withPassword struct {
 	password string
 }
 
-func (w withPassword) Secret(ctx context.Context, namespace uuid.UUID, name string) (access.Secret, error) {
+func (w withPassword) Secret(
+	ctx context.Context, namespace uuid.UUID, name string, use access.SecretUse,
+) (access.Secret, error) {
 	if name == "rabbitmq" {
 		return access.Secret{Values: []string{w.password}}, nil
 	}
 	if w.Source == nil {
 		return access.Secret{}, secret.ErrNone
 	}
-	return w.Source.Secret(ctx, namespace, name)
+	return w.Source.Secret(ctx, namespace, name, use)
 }
 
 func openChannel(t *testing.T) *amqp091.Channel {

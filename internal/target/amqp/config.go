@@ -9,7 +9,7 @@ import (
 const maxShort = 255
 
 var form = broker.Form{
-	Port: "5672",
+	Kind: "amqp", Port: "5672",
 	Example: `{"servers": ["rabbitmq.example.com:5672"], "user": "belfry", "password": {"secret": "rabbitmq"}, ` +
 		`"exchange": "orders", "routing_key": "due"}`,
 	Settings: []string{"vhost", "exchange", "routing_key"}, ValidHeader: func(string) bool { return true },

@@ -150,7 +150,7 @@ func TestRefusals(t *testing.T) {
 // stored is the value of each secret.
 type stored string
 
-func (s stored) Secret(context.Context, uuid.UUID, string) (access.Secret, error) {
+func (s stored) Secret(context.Context, uuid.UUID, string, access.SecretUse) (access.Secret, error) {
 	return access.Secret{Values: []string{string(s)}}, nil
 }
 

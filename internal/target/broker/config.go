@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/expr"
 	"github.com/belfry-dev/belfry/internal/target/secret"
 	"github.com/belfry-dev/belfry/internal/target/settings"
@@ -31,6 +32,21 @@ type Config struct {
 	Password secret.Text
 	Headers  map[string]Header
 	Report   bool // wait_for: report
+
+	use access.SecretUse
+}
+
+// Uses returns the secrets of the settings that all brokers have.
+func (c *Config) Uses() secret.Uses {
+	out := secret.Uses{SecretUse: c.use}
+	out.Add(c.Password)
+	if c.TLS != nil {
+		out.Add(c.TLS.Key)
+	}
+	for _, h := range c.Headers {
+		out.Add(h.Secret)
+	}
+	return out
 }
 
 // Header is a header of each message: a template, or a secret.
@@ -41,6 +57,7 @@ type Header struct {
 
 // Form describes the settings of one kind of broker.
 type Form struct {
+	Kind        string
 	Port        string                 // the default
 	Example     string                 // a valid config
 	Settings    []string               // names of the settings in addition to the common ones
@@ -60,7 +77,7 @@ type Reader struct {
 // Err.
 func Read(raw []byte, form Form) (*Reader, Config) {
 	r := &Reader{settings.Read(raw, form.Example), form}
-	var c Config
+	c := Config{use: access.SecretUse{Kind: form.Kind}}
 	if !r.Readable() {
 		return r, c
 	}
@@ -154,6 +171,7 @@ func (r *Reader) servers(c *Config) {
 			continue
 		}
 		c.Servers = append(c.Servers, net.JoinHostPort(host, port))
+		c.use.Hosts = append(c.use.Hosts, host)
 	}
 }
 

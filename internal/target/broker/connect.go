@@ -38,13 +38,13 @@ type Access struct {
 // Access reads the secrets of a config. more is what else distinguishes connections of this kind.
 func (c *Config) Access(ctx context.Context, o *Options, namespace uuid.UUID, more ...string) (a Access, err error) {
 	a = Access{Servers: c.Servers, User: c.User}
-	if a.Password, err = ReadSecret(ctx, o, namespace, c.Password); err != nil {
+	if a.Password, err = c.ReadSecret(ctx, o, namespace, c.Password); err != nil {
 		return a, fmt.Errorf("password: %w", err)
 	}
 	parts := append([]string{namespace.String(), a.User, a.Password}, a.Servers...)
 	if c.TLS != nil {
 		var key string
-		if a.TLS, key, err = c.TLS.config(ctx, o, namespace); err != nil {
+		if a.TLS, key, err = c.tlsConfig(ctx, o, namespace); err != nil {
 			return a, fmt.Errorf("tls: %w", err)
 		}
 		parts = append(parts, "tls", c.TLS.CA, c.TLS.ServerName, c.TLS.Certificate, key)

@@ -17,6 +17,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/target/broker"
 	"github.com/belfry-dev/belfry/internal/target/gate"
+	"github.com/belfry-dev/belfry/internal/target/secret"
 )
 
 // fake is the config of a broker that does what the test says.
@@ -26,6 +27,8 @@ type fake struct {
 }
 
 func (f *fake) Where() string { return f.Server }
+
+func (*fake) Uses() secret.Uses { return secret.Uses{} }
 
 func (f *fake) NewMessage(context.Context, *broker.Options, *job.Attempt) (string, error) {
 	return "", nil

@@ -31,9 +31,11 @@ func (f *FinalError) Unwrap() error { return f.Err }
 type secretError struct{ error }
 
 // ReadSecret returns the value of a setting that may be a stored secret.
-func ReadSecret(ctx context.Context, o *Options, namespace uuid.UUID, t secret.Text) (string, error) {
-	text, err := t.Read(ctx, o.Secrets, namespace)
-	if err != nil && !errors.Is(err, secret.ErrNone) {
+func (c *Config) ReadSecret(
+	ctx context.Context, o *Options, namespace uuid.UUID, t secret.Text,
+) (string, error) {
+	text, err := t.Read(ctx, o.Secrets, namespace, c.use)
+	if err != nil && !secret.Permanent(err) {
 		err = &secretError{err}
 	}
 	if t.Secret != "" {
@@ -73,7 +75,7 @@ func Unconnected(ctx context.Context, where string, err error) job.Outcome {
 	case errors.Is(err, guard.ErrRefused):
 		out.Retryable = false
 		out.Message = where + ": " + guard.ErrRefused.Error()
-	case errors.Is(err, secret.ErrNone):
+	case secret.Permanent(err):
 		return Misconfigured(err)
 	case errors.As(err, &final):
 		out.Retryable = false

@@ -11,6 +11,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/target/gate"
+	"github.com/belfry-dev/belfry/internal/target/secret"
 	"github.com/belfry-dev/belfry/internal/target/settings"
 )
 
@@ -18,6 +19,8 @@ import (
 type Settings[N, M any] interface {
 	// Where names the broker in messages.
 	Where() string
+	// Uses returns the secrets of the config, and where it uses them.
+	Uses() secret.Uses
 	// NewMessage builds the message of an attempt. An error is a permanent failure.
 	NewMessage(ctx context.Context, o *Options, a *job.Attempt) (M, error)
 	// Connection returns how to open a connection, and the key of all that may share it.
@@ -62,6 +65,15 @@ func (t *Target[C, N, M]) Close() { t.pool.Close() }
 func (t *Target[C, N, M]) Check(raw json.RawMessage) error {
 	_, err := t.configs.Parse(string(raw))
 	return err
+}
+
+// Uses returns the secrets of a config: see target.Target.
+func (t *Target[C, N, M]) Uses(raw json.RawMessage) secret.Uses {
+	c, err := t.configs.Parse(string(raw))
+	if err != nil {
+		return secret.Uses{}
+	}
+	return c.Uses()
 }
 
 // Deliver publishes one message and waits until the broker has confirmed it.

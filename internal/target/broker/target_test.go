@@ -21,7 +21,7 @@ import (
 
 type stored string
 
-func (s stored) Secret(context.Context, uuid.UUID, string) (access.Secret, error) {
+func (s stored) Secret(context.Context, uuid.UUID, string, access.SecretUse) (access.Secret, error) {
 	return access.Secret{Values: []string{string(s)}}, nil
 }
 
@@ -41,7 +41,7 @@ func TestSecretsAreHidden(t *testing.T) {
 		"it was cut there, within first \"l…":    "it was cut there, within [hidden]…",
 	} {
 		out := broker.Deliver(t.Context(), &job.Attempt{}, configs, func(ctx context.Context, _ string) job.Outcome {
-			_, err := broker.ReadSecret(ctx, &broker.Options{Secrets: stored(value)}, uuid.Nil,
+			_, err := new(broker.Config).ReadSecret(ctx, &broker.Options{Secrets: stored(value)}, uuid.Nil,
 				secret.Text{Secret: "name"})
 			require.NoError(t, err)
 			return job.Outcome{Kind: job.Failed, Message: broker.Clean(broker.Redact(ctx, said))}
@@ -78,7 +78,7 @@ func TestOwnWordsStay(t *testing.T) {
 		},
 	} {
 		out := broker.Deliver(t.Context(), &job.Attempt{}, configs, func(ctx context.Context, _ string) job.Outcome {
-			_, err := broker.ReadSecret(ctx, &broker.Options{Secrets: stored("password")}, uuid.Nil,
+			_, err := new(broker.Config).ReadSecret(ctx, &broker.Options{Secrets: stored("password")}, uuid.Nil,
 				secret.Text{Secret: "name"})
 			require.NoError(t, err)
 			return c.outcome(ctx, "password.test", c.err)

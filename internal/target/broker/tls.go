@@ -60,17 +60,20 @@ func (r *Reader) tls(c *Config) {
 	r.Join(inner.Reader)
 }
 
-// config returns the TLS config of one connection, and the text of the client's key.
-func (t *TLS) config(ctx context.Context, o *Options, namespace uuid.UUID) (c *tls.Config, key string, err error) {
-	c = &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName}
+// tlsConfig returns the TLS config of one connection, and the text of the client's key.
+func (c *Config) tlsConfig(
+	ctx context.Context, o *Options, namespace uuid.UUID,
+) (out *tls.Config, key string, err error) {
+	t := c.TLS
+	out = &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName}
 	if t.CA != "" {
-		c.RootCAs = x509.NewCertPool()
-		c.RootCAs.AppendCertsFromPEM([]byte(t.CA))
+		out.RootCAs = x509.NewCertPool()
+		out.RootCAs.AppendCertsFromPEM([]byte(t.CA))
 	}
 	if t.Certificate == "" {
-		return c, "", nil
+		return out, "", nil
 	}
-	if key, err = ReadSecret(ctx, o, namespace, t.Key); err != nil {
+	if key, err = c.ReadSecret(ctx, o, namespace, t.Key); err != nil {
 		return nil, "", err
 	}
 	pair, err := tls.X509KeyPair([]byte(t.Certificate), []byte(key))
@@ -79,6 +82,6 @@ func (t *TLS) config(ctx context.Context, o *Options, namespace uuid.UUID) (c *t
 		return nil, "", &FinalError{errors.New("certificate and key do not fit each other; " +
 			"fix tls.certificate, or the secret that tls.key names")}
 	}
-	c.Certificates = []tls.Certificate{pair}
-	return c, key, nil
+	out.Certificates = []tls.Certificate{pair}
+	return out, key, nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/problem"
 	"github.com/belfry-dev/belfry/internal/target/secret"
 	"github.com/belfry-dev/belfry/internal/target/settings"
@@ -71,6 +72,23 @@ func (t *Target) Permit(namespace string, raw json.RawMessage) error {
 			"leave it out, or have the operator set command.network on all nodes and restart them")
 	}
 	return p.Err()
+}
+
+// use has no host: a command may send a secret anywhere.
+var use = access.SecretUse{Kind: "command"}
+
+// Uses returns the secrets of a config: see target.Target.
+func (*Target) Uses(raw json.RawMessage) secret.Uses {
+	out := secret.Uses{SecretUse: use}
+	c, err := parse(raw)
+	if err != nil {
+		return out
+	}
+	out.Add(slices.Collect(maps.Values(c.env))...)
+	if c.stdin != nil {
+		out.Add(*c.stdin)
+	}
+	return out
 }
 
 // reader reads the settings of this target.
@@ -190,7 +208,7 @@ func (c *config) readSecrets(ctx context.Context, from secret.Source, namespace 
 		if from == nil {
 			return "", secret.ErrNone
 		}
-		s, err := from.Secret(ctx, namespace, t.Secret)
+		s, err := from.Secret(ctx, namespace, t.Secret, use)
 		if err == nil && strings.ContainsRune(s.Value(), 0) {
 			err = errors.New("a secret has a byte 0, which no variable can contain")
 		}

@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -145,7 +144,7 @@ func (t *Target) Deliver(ctx context.Context, a job.Attempt) job.Outcome {
 	in, err := c.readSecrets(ctx, t.opts.Secrets, a.Namespace)
 	if err != nil {
 		return job.Outcome{
-			Kind: job.Failed, Retryable: !errors.Is(err, secret.ErrNone),
+			Kind: job.Failed, Retryable: !secret.Permanent(err),
 			Message: message.Clean("not run: "+err.Error(), maxMessage),
 		}
 	}

@@ -37,7 +37,7 @@ import (
 // vault contains the secrets of the namespace of the attempts.
 type vault map[string][]string
 
-func (v vault) Secret(_ context.Context, namespace uuid.UUID, name string) (access.Secret, error) {
+func (v vault) Secret(_ context.Context, namespace uuid.UUID, name string, _ access.SecretUse) (access.Secret, error) {
 	if values := v[name]; values != nil && namespace == uuid.Nil {
 		return access.Secret{Values: values}, nil
 	}
@@ -201,7 +201,7 @@ func TestSignature(t *testing.T) {
 // failing is a source of secrets that fails.
 type failing struct{}
 
-func (failing) Secret(context.Context, uuid.UUID, string) (access.Secret, error) {
+func (failing) Secret(context.Context, uuid.UUID, string, access.SecretUse) (access.Secret, error) {
 	return access.Secret{}, errors.New("canary: connection refused")
 }
 
@@ -284,4 +284,30 @@ func TestKeepResponse(t *testing.T) {
 	require.True(t, strings.HasPrefix(out.Message, "done: é "))
 	require.LessOrEqual(t, len(out.Message), 512)
 	require.Empty(t, target.Deliver(t.Context(), to(url)).Message)
+}
+
+// boundElsewhere has a secret for signatures that is bound to another host.
+type boundElsewhere struct{ vault }
+
+func (b boundElsewhere) Secret(
+	ctx context.Context, namespace uuid.UUID, name string, use access.SecretUse,
+) (access.Secret, error) {
+	if err := (access.SecretBinding{Hosts: []string{"hooks.example.com"}}).Check(name, use); err != nil {
+		return access.Secret{}, err
+	}
+	return b.vault.Secret(ctx, namespace, name, use)
+}
+
+// TestBoundSigning: the default signs requests to its hosts only. A secret that the job names must be allowed.
+func TestBoundSigning(t *testing.T) {
+	t.Parallel()
+	url, got := listen(t)
+	target := newTarget(t, http.Options{Secrets: boundElsewhere{vault{http.DefaultSigning: {"key"}}}})
+	require.Equal(t, job.Succeeded, target.Deliver(t.Context(), attempt(fmt.Sprintf(`{"url": %q}`, url))).Kind)
+	require.Empty(t, (<-got).header.Get("Webhook-Signature"))
+	out := target.Deliver(t.Context(), attempt(fmt.Sprintf(`{"url": %q, "signing": {"secret": "webhook-signing"}}`, url)))
+	require.Equal(t, job.Failed, out.Kind)
+	require.False(t, out.Retryable)
+	require.Contains(t, out.Message, "may only be sent to hooks.example.com")
+	require.Empty(t, got)
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/trace"
 )
@@ -19,6 +20,7 @@ type compiled struct {
 	hasBody bool
 	origin  string // how messages name the target: scheme and host
 	secrets []string
+	use     access.SecretUse
 
 	stored   []stored
 	signing  string
@@ -39,7 +41,7 @@ func compile(text string) (*compiled, error) {
 		},
 		headers: make(http.Header, len(c.headers)+1),
 		body:    c.body, hasBody: c.hasBody || c.bodiless(),
-		origin: c.url.Scheme + "://" + c.url.Host, secrets: secretsOf(&c),
+		origin: c.url.Scheme + "://" + c.url.Host, secrets: secretsOf(&c), use: c.use(),
 		stored: c.stored, signing: c.signing, unsigned: c.unsigned, cert: c.cert, keep: c.keep,
 	}
 	for name, value := range c.headers {

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/belfry-dev/belfry/internal/access"
+	"github.com/belfry-dev/belfry/internal/target/secret"
 	"github.com/belfry-dev/belfry/internal/target/settings"
 )
 
@@ -38,6 +40,25 @@ type config struct {
 func (*Target) Check(raw json.RawMessage) error {
 	_, err := parse(raw)
 	return err
+}
+
+// Uses returns the secrets of a config: see target.Target. The secret that signs all requests of a namespace is not
+// among them, because no config names it.
+func (*Target) Uses(raw json.RawMessage) (out secret.Uses) {
+	c, err := parse(raw)
+	if err != nil {
+		return out
+	}
+	out.SecretUse = c.use()
+	for _, s := range c.stored {
+		out.Add(secret.Text{Secret: s.secret})
+	}
+	out.Add(secret.Text{Secret: c.signing}, secret.Text{Secret: c.cert})
+	return out
+}
+
+func (c *config) use() access.SecretUse {
+	return access.SecretUse{Kind: "http", Hosts: []string{c.url.Hostname()}}
 }
 
 // reader reads the settings of this target.

@@ -12,11 +12,12 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/target/message"
 	"github.com/belfry-dev/belfry/internal/target/secret"
 )
 
 // DefaultSigning is the name of the secret that signs all requests of a namespace, if it exists and the
-// job does not override it.
+// job does not override it. If it is bound, it signs requests to its hosts only.
 const DefaultSigning = "webhook-signing"
 
 // delivery is one attempt, ready to be sent.
@@ -39,7 +40,7 @@ func (t *Target) prepare(ctx context.Context, c *compiled, a *job.Attempt) (*del
 	}
 	for i := range c.stored {
 		s := &c.stored[i]
-		text, err := secret.Text{Secret: s.secret}.Read(ctx, t.opts.Secrets, a.Namespace)
+		text, err := secret.Text{Secret: s.secret}.Read(ctx, t.opts.Secrets, a.Namespace, c.use)
 		if err != nil {
 			return nil, withoutSecret(s.secret, err)
 		}
@@ -57,7 +58,7 @@ func (t *Target) prepare(ctx context.Context, c *compiled, a *job.Attempt) (*del
 	if c.cert == "" {
 		return d, nil
 	}
-	pem, err := secret.Text{Secret: c.cert}.Read(ctx, t.opts.Secrets, a.Namespace)
+	pem, err := secret.Text{Secret: c.cert}.Read(ctx, t.opts.Secrets, a.Namespace, c.use)
 	if err != nil {
 		return nil, withoutSecret(c.cert, err)
 	}
@@ -77,10 +78,10 @@ func (t *Target) sign(ctx context.Context, d *delivery, a *job.Attempt, body str
 	if name == "" {
 		name = DefaultSigning
 	}
-	found, err := t.opts.Secrets.Secret(ctx, a.Namespace, name)
+	found, err := t.opts.Secrets.Secret(ctx, a.Namespace, name, d.use)
 	switch {
-	case errors.Is(err, secret.ErrNone) && d.signing == "":
-		return nil
+	case secret.Permanent(err) && d.signing == "":
+		return nil // there is no default, or it is bound to other hosts
 	case err != nil:
 		return withoutSecret(name, err)
 	}
@@ -125,8 +126,11 @@ func signer(value string) (*webhooks.Webhook, error) {
 }
 
 // withoutSecret is the outcome if a secret could not be read. It may be retried: a missing secret may be
-// stored soon, and a database that is down recovers.
+// stored soon, and a database that is down recovers. A secret that may not be sent there fails permanently.
 func withoutSecret(name string, err error) *job.Outcome {
+	if refused, ok := errors.AsType[*access.NotAllowedError](err); ok {
+		return &job.Outcome{Kind: job.Failed, Message: message.Clean("not sent: "+refused.Error(), maxSnippet)}
+	}
 	why := "could not be read just now; see the node's log"
 	switch {
 	case errors.Is(err, secret.ErrNone):

@@ -10,7 +10,7 @@ import (
 )
 
 var form = broker.Form{
-	Port: "9092", Example: `{"servers": ["kafka.example.com:9092"], "topic": "orders"}`,
+	Kind: "kafka", Port: "9092", Example: `{"servers": ["kafka.example.com:9092"], "topic": "orders"}`,
 	Settings: []string{"topic", "key", "sasl"}, ValidHeader: func(string) bool { return true },
 }
 

@@ -9,7 +9,7 @@ import (
 )
 
 var form = broker.Form{
-	Port: "4222", Example: `{"servers": ["nats.example.com:4222"], "subject": "orders.due"}`,
+	Kind: "nats", Port: "4222", Example: `{"servers": ["nats.example.com:4222"], "subject": "orders.due"}`,
 	Settings: []string{"subject", "stream", "token", "credentials"}, ValidHeader: validHeader,
 }
 
@@ -41,6 +41,13 @@ func parse(text string) (*config, error) {
 		}
 	}
 	return c, r.Err()
+}
+
+// Uses returns the secrets of the config, and where it uses them.
+func (c *config) Uses() secret.Uses {
+	out := c.Config.Uses()
+	out.Add(c.token, c.credentials)
+	return out
 }
 
 // count returns how many conditions are true.

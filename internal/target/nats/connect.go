@@ -32,11 +32,11 @@ type connector struct {
 func (c *config) Connection(
 	ctx context.Context, o *broker.Options, namespace uuid.UUID,
 ) (string, broker.OpenFunc[*connection], error) {
-	token, err := broker.ReadSecret(ctx, o, namespace, c.token)
+	token, err := c.ReadSecret(ctx, o, namespace, c.token)
 	if err != nil {
 		return "", nil, fmt.Errorf("token: %w", err)
 	}
-	credentials, err := broker.ReadSecret(ctx, o, namespace, c.credentials)
+	credentials, err := c.ReadSecret(ctx, o, namespace, c.credentials)
 	if err != nil {
 		return "", nil, fmt.Errorf("credentials: %w", err)
 	}

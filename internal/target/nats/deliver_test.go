@@ -218,7 +218,7 @@ func TestLameDuck(t *testing.T) {
 // vault contains the stored secrets.
 type vault map[string]string
 
-func (v vault) Secret(_ context.Context, _ uuid.UUID, name string) (access.Secret, error) {
+func (v vault) Secret(_ context.Context, _ uuid.UUID, name string, _ access.SecretUse) (access.Secret, error) {
 	return access.Secret{Values: []string{v[name]}}, nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/belfry-dev/belfry/internal/problem"
+	"github.com/belfry-dev/belfry/internal/target/secret"
 )
 
 // Check accepts no config, null and an empty object: the target has no settings.
@@ -26,3 +27,6 @@ func (*Target) Check(config json.RawMessage) error {
 	}
 	return nil
 }
+
+// Uses returns nothing: the target has no secrets.
+func (*Target) Uses(json.RawMessage) secret.Uses { return secret.Uses{} }

@@ -19,11 +19,18 @@ import (
 // Source returns the secrets of a namespace by name. It caches them for a short time, so it can be
 // called for each delivery.
 type Source interface {
-	Secret(ctx context.Context, namespace uuid.UUID, name string) (access.Secret, error)
+	// Secret returns an *access.NotAllowedError if the secret is bound to other hosts or kinds of targets.
+	Secret(ctx context.Context, namespace uuid.UUID, name string, use access.SecretUse) (access.Secret, error)
 }
 
 // ErrNone says that the namespace has no secret of that name.
 var ErrNone = errors.New("there is no secret of that name; store it: belfry secret set NAME")
+
+// Permanent reports whether an error of a Source stays until the job or the secret is changed.
+func Permanent(err error) bool {
+	_, refused := errors.AsType[*access.NotAllowedError](err)
+	return refused || errors.Is(err, ErrNone)
+}
 
 // Text is a setting that is written as a string, or as {"secret": "NAME"} for the secret of that name.
 type Text struct {
@@ -46,13 +53,28 @@ func (t *Text) UnmarshalJSON(raw []byte) error {
 }
 
 // Read returns the text, or the newest value of the secret that it names.
-func (t Text) Read(ctx context.Context, from Source, namespace uuid.UUID) (string, error) {
+func (t Text) Read(ctx context.Context, from Source, namespace uuid.UUID, use access.SecretUse) (string, error) {
 	if t.Secret == "" {
 		return t.Plain, nil
 	}
 	if from == nil {
 		return "", ErrNone
 	}
-	s, err := from.Secret(ctx, namespace, t.Secret)
+	s, err := from.Secret(ctx, namespace, t.Secret, use)
 	return s.Value(), err
+}
+
+// Uses are the secrets that a config names, and where.
+type Uses struct {
+	access.SecretUse
+	Names []string
+}
+
+// Add adds the secrets that settings name.
+func (u *Uses) Add(settings ...Text) {
+	for _, t := range settings {
+		if t.Secret != "" {
+			u.Names = append(u.Names, t.Secret)
+		}
+	}
 }

@@ -3,8 +3,11 @@ package targettest
 import (
 	"context"
 	"encoding/json"
+	"slices"
+	"strings"
 	"sync"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/problem"
 	"github.com/belfry-dev/belfry/internal/trace"
@@ -28,6 +31,7 @@ var cases = []struct {
 	{"down and back", true, downAndBack},
 	{"same key on every attempt", true, sameKey},
 	{"secrets", true, secretsHidden},
+	{"bound secrets", true, boundSecrets},
 }
 
 func success(b *bundle) {
@@ -155,4 +159,36 @@ func secretsHidden(b *bundle) {
 	b.want(b.deliver(b.Context(), b.attempt(1, patience)), job.Failed, true)
 	b.server.Behave(Down)
 	b.want(b.deliver(b.Context(), b.attempt(2, patience)), job.Failed, true)
+}
+
+// boundSecrets: a target reads a secret for its own kind and hosts. If the secret is bound to others, the run fails
+// permanently, and nothing is sent.
+func boundSecrets(b *bundle) {
+	uses := b.target.Uses(b.config)
+	if !slices.Contains(uses.Names, SecretName) {
+		b.Fatalf("Uses(the config) does not name the secret: %+v", uses)
+	}
+	for _, elsewhere := range []access.SecretBinding{
+		{Hosts: []string{"other.example.com"}},
+		{Kinds: []string{"other"}},
+		{Hosts: uses.Hosts, Kinds: []string{"other"}},
+		{Hosts: []string{"other.example.com"}, Kinds: []string{uses.Kind}},
+	} {
+		b.stored.binding = elsewhere
+		out := b.deliver(b.Context(), b.attempt(1, patience))
+		b.want(out, job.Failed, false)
+		if !strings.Contains(out.Message, "the secret "+SecretName+" may only be ") {
+			b.Errorf("the message does not say why: %q", out.Message)
+		}
+		if elsewhere.Check(SecretName, uses.SecretUse) == nil {
+			b.Errorf("Uses(the config) = %+v, so it could be saved for a secret that is bound to %+v", uses, elsewhere)
+		}
+	}
+	select {
+	case d := <-b.server.Received():
+		b.Errorf("it was sent: %+v", d)
+	default:
+	}
+	b.stored.binding = access.SecretBinding{Hosts: uses.Hosts, Kinds: []string{uses.Kind}}
+	b.want(b.deliver(b.Context(), b.attempt(1, patience)), job.Succeeded, false)
 }

@@ -29,11 +29,16 @@ const (
 )
 
 // secrets implements Environment.Secrets.
-type secrets struct{}
+type secrets struct{ binding access.SecretBinding }
 
-func (secrets) Secret(_ context.Context, _ uuid.UUID, name string) (access.Secret, error) {
+func (s *secrets) Secret(
+	_ context.Context, _ uuid.UUID, name string, use access.SecretUse,
+) (access.Secret, error) {
 	if name != SecretName {
 		return access.Secret{}, secret.ErrNone
+	}
+	if err := s.binding.Check(name, use); err != nil {
+		return access.Secret{}, err
 	}
 	return access.Secret{Values: []string{Secret}}, nil
 }
@@ -51,6 +56,7 @@ const (
 type Target interface {
 	Deliver(ctx context.Context, a job.Attempt) job.Outcome
 	Check(config json.RawMessage) error
+	Uses(config json.RawMessage) secret.Uses
 	Close()
 }
 
@@ -135,6 +141,7 @@ type bundle struct {
 	target Target
 	server Server
 	config json.RawMessage
+	stored *secrets
 
 	concurrent int
 }
@@ -147,8 +154,8 @@ func newBundle(t *testing.T, s Suite) *bundle {
 	}
 	logged := &logBuffer{}
 	log := slog.New(slog.NewTextHandler(logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	b := &bundle{T: t, config: json.RawMessage(`{}`), concurrent: cmp.Or(s.Concurrent, 32)}
-	b.target = s.New(t, Environment{Guard: connect, Secrets: secrets{}, Log: log})
+	b := &bundle{T: t, config: json.RawMessage(`{}`), stored: &secrets{}, concurrent: cmp.Or(s.Concurrent, 32)}
+	b.target = s.New(t, Environment{Guard: connect, Secrets: b.stored, Log: log})
 	t.Cleanup(func() {
 		b.target.Close()
 		if text := logged.String(); strings.Contains(text, Secret) {

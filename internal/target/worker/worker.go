@@ -6,6 +6,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/problem"
+	"github.com/belfry-dev/belfry/internal/target/secret"
 )
 
 // Target represents the workers where jobs are checked. Safe for concurrent use.
@@ -42,6 +43,9 @@ func (*Target) Check(config json.RawMessage) error {
 	}
 	return nil
 }
+
+// Uses returns nothing: the target has no secrets.
+func (*Target) Uses(json.RawMessage) secret.Uses { return secret.Uses{} }
 
 // Deliver is called only if a node claimed a run just before its job was changed to workers. A worker
 // gets the run with the next attempt.

@@ -93,7 +93,7 @@ func (s *Secured) PEM(t *testing.T, file, part string) string {
 // secrets maps names to values.
 type secrets map[string]string
 
-func (s secrets) Secret(_ context.Context, _ uuid.UUID, name string) (access.Secret, error) {
+func (s secrets) Secret(_ context.Context, _ uuid.UUID, name string, _ access.SecretUse) (access.Secret, error) {
 	value, ok := s[name]
 	if !ok {
 		return access.Secret{}, secret.ErrNone

@@ -58,7 +58,7 @@ type closer interface {
 // stored is any secret.
 type stored struct{}
 
-func (stored) Secret(context.Context, uuid.UUID, string) (access.Secret, error) {
+func (stored) Secret(context.Context, uuid.UUID, string, access.SecretUse) (access.Secret, error) {
 	return access.Secret{Values: []string{"password"}}, nil
 }
 
