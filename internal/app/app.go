@@ -194,14 +194,14 @@ type node struct {
 }
 
 // guard decides where targets may connect to. They may not connect to the database, or to this node itself.
-func (c *Config) guard(log *slog.Logger) (*guard.Guard, error) {
+func (c *Config) guard(db *postgres.Views, log *slog.Logger) (*guard.Guard, error) {
 	hosts, err := postgres.Hosts(c.DatabaseURL)
 	if err != nil {
 		return nil, err
 	}
 	own, t := slices.Concat(hosts, c.listening), c.Targets
 	return guard.New(guard.Options{
-		Allow: t.Allowed(), Deny: t.Denied(), Own: own, NoPublic: c.NoPublicTargets,
+		Allow: t.Allowed(), Deny: t.Denied(), Own: own, NoPublic: c.NoPublicTargets, Namespace: db.NamespaceName,
 		Unresolved: func(host string, err error) {
 			log.Warn("lookup of a database host failed, targets may connect to it", "host", host, "error", err)
 		},
@@ -209,7 +209,7 @@ func (c *Config) guard(log *slog.Logger) (*guard.Guard, error) {
 }
 
 func newNode(ctx context.Context, c Config, db *postgres.DB, log *slog.Logger, m *metrics) (n *node, err error) {
-	connect, err := c.guard(log) //nolint:contextcheck // it resolves names for a limited time
+	connect, err := c.guard(db.Views(), log) //nolint:contextcheck // it resolves names for a limited time
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-dev/belfry/internal/postgres"
 	"github.com/belfry-dev/belfry/internal/target/guard"
 )
 
@@ -14,7 +15,7 @@ func TestNoPublicTargets(t *testing.T) {
 	t.Parallel()
 	const public = "93.184.216.34:443"
 	decide := func(c *Config) error {
-		g, err := c.guard(slog.New(slog.DiscardHandler))
+		g, err := c.guard(&postgres.Views{}, slog.New(slog.DiscardHandler))
 		require.NoError(t, err)
 		return g.Control("tcp4", public, nil) // decides, and opens no connection
 	}
@@ -37,7 +38,7 @@ func TestTargetsDoNotReachTheDatabase(t *testing.T) {
 		"127.0.0.1:8420": false, "127.0.0.1:5432": false, "127.0.0.2:5433": false,
 		"127.0.0.9:8422": false, "[::1]:8422": false, "[::ffff:127.0.0.1]:5432": false,
 	} {
-		g, err := c.guard(slog.New(slog.DiscardHandler))
+		g, err := c.guard(&postgres.Views{}, slog.New(slog.DiscardHandler))
 		require.NoError(t, err)
 		if err := g.Control("tcp4", address, nil); ok {
 			require.NoError(t, err, address)
@@ -46,16 +47,16 @@ func TestTargetsDoNotReachTheDatabase(t *testing.T) {
 		}
 	}
 	c.Targets.Allow += ",127.0.0.1:8420"
-	g, err := c.guard(slog.New(slog.DiscardHandler))
+	g, err := c.guard(&postgres.Views{}, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	require.NoError(t, g.Control("tcp4", "127.0.0.1:8420", nil))
 	logged := &strings.Builder{}
 	c.DatabaseURL = "postgres://belfry@127.0.0.2:5433,no..host:5434/belfry"
-	g, err = c.guard(slog.New(slog.NewTextHandler(logged, nil)))
+	g, err = c.guard(&postgres.Views{}, slog.New(slog.NewTextHandler(logged, nil)))
 	require.NoError(t, err)
 	require.ErrorIs(t, g.Control("tcp4", "127.0.0.2:5433", nil), guard.ErrRefused)
 	require.Regexp(t, `^\S+ level=WARN msg="lookup of a database host failed, [^"]+" host=no..host:5434 error=.+\n$`, logged)
 	c.DatabaseURL = "postgres:///belfry?host=/run/postgresql"
-	_, err = c.guard(slog.New(slog.DiscardHandler))
+	_, err = c.guard(&postgres.Views{}, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 }

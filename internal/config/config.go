@@ -20,8 +20,8 @@ import (
 //	default  as a user would write it; without one the setting is empty
 //	min, max bounds, both included, as a user would write them
 //	oneof    the values that are accepted
-//	form     what a string must be: url, web, path, paths, address, destinations, keyset, issuer, hidden, grants, ratio,
-//	         sampler, headers, pairs, template, archive or line
+//	form     what a string must be: url, web, path, paths, address, destinations, allowed, keyset, issuer, hidden, grants,
+//	         ratio, sampler, headers, pairs, template, archive or line
 //	secret   its value is printed without secrets
 type Config struct {
 	DatabaseURL      string        `key:"database_url" form:"url" secret:"true"`
@@ -54,7 +54,7 @@ type Config struct {
 
 // Targets says where runs may go. The settings are per node, and should be the same on all nodes.
 type Targets struct {
-	Allow   string `key:"allow" form:"destinations"`
+	Allow   string `key:"allow" form:"allowed"`
 	Deny    string `key:"deny" form:"destinations"`
 	Kinds   string `key:"kinds" default:"http,worker" form:"kinds"`
 	PerHost int    `key:"per_host" default:"0" min:"0" max:"100000"`

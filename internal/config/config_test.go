@@ -413,6 +413,13 @@ func TestTargetsAllow(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"10.0.0.0/8", "hooks.internal:443", "public"}, v.Targets.Allowed())
 	require.Contains(t, refusal(t, "", "", "--targets-allow private"), "10.0.0.0/8")
+	v, err = load(t, "", "", "--targets-allow billing=10.1.0.0/16,10.2.0.0/16,billing=hooks.internal:443")
+	require.NoError(t, err)
+	require.Equal(t, []string{"billing=10.1.0.0/16", "10.2.0.0/16", "billing=hooks.internal:443"}, v.Targets.Allowed())
+	for _, wrong := range []string{"Billing=10.1.0.0/16", "=10.1.0.0/16", "b_=hooks.internal:443", "billing=private", "a=b=x:1"} {
+		require.Contains(t, refusal(t, "", "", "--targets-allow "+wrong), "NAMESPACE=", wrong)
+	}
+	require.Contains(t, refusal(t, "", "", "--targets-deny billing=hooks.internal:443"), "10.0.0.0/8")
 }
 
 func TestTargetsKinds(t *testing.T) {

@@ -107,6 +107,7 @@ func (f *field) accepted() string {
 		"address":      "host:port, for example 127.0.0.1:8420",
 		"keyset":       "what belfry secret keyset new prints",
 		"destinations": "networks like 10.0.0.0/8 and host:port like hooks.internal:443",
+		"allowed":      "networks like 10.0.0.0/8 and host:port like hooks.internal:443, each with NAMESPACE= before it or not",
 		"kinds":        "kinds of targets with commas between them, out of " + Kinds,
 		"issuer":       "a URL like https://login.example.com, without TLS only on this machine",
 		"hidden":       "up to 1,000 characters on one line",
@@ -198,8 +199,14 @@ func (f *field) formOK(text string) bool {
 		return !slices.ContainsFunc(splitList(text), func(kind string) bool {
 			return !slices.Contains(AllKinds(), kind)
 		})
-	case f.form == "destinations":
+	case f.form == "destinations", f.form == "allowed":
 		return !slices.ContainsFunc(splitList(text), func(destination string) bool {
+			if namespace, rest, ok := strings.Cut(destination, "="); ok {
+				if f.form != "allowed" || access.ValidateNamespace(namespace) != nil || strings.Contains(rest, "=") {
+					return true
+				}
+				destination = rest
+			}
 			_, err := netip.ParsePrefix(destination)
 			return destination != "public" && err != nil && (!addressOK(destination) || destination[0] == ':')
 		})

@@ -29,7 +29,7 @@ var help = map[string]string{ //nolint:gosec // names of settings, and no secret
 		"workers send three heartbeats in that time",
 
 	"targets.allow": "where targets may connect to in addition to the public internet, " +
-		"for example a private network; separated by commas",
+		"for example a private network; separated by commas. NAMESPACE=10.1.0.0/16 is for jobs of that namespace only",
 	"targets.deny": "where targets may not connect to, whatever targets.allow says: networks and host:port, separated by " +
 		"commas; the database and the addresses that the node listens on are denied without being listed, " +
 		"unless targets.allow names them with their port",

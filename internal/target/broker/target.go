@@ -11,6 +11,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/target/gate"
+	"github.com/belfry-dev/belfry/internal/target/guard"
 	"github.com/belfry-dev/belfry/internal/target/secret"
 	"github.com/belfry-dev/belfry/internal/target/settings"
 )
@@ -83,7 +84,13 @@ func (t *Target[C, N, M]) Deliver(ctx context.Context, a job.Attempt) job.Outcom
 		if err != nil {
 			return Misconfigured(err)
 		}
-		key, open, err := c.Connection(ctx, &t.opts, a.Namespace)
+		opts := t.opts
+		if g, ok := opts.Dialer.(*guard.Guard); ok {
+			if opts.Dialer, err = g.For(ctx, a.Namespace); err != nil {
+				return job.Outcome{Kind: job.Failed, Retryable: true, Message: Clean("not sent: " + err.Error())}
+			}
+		}
+		key, open, err := c.Connection(ctx, &opts, a.Namespace)
 		if err != nil {
 			return Unconnected(ctx, c.Where(), err)
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/target/gate"
 	"github.com/belfry-dev/belfry/internal/target/message"
 	"github.com/belfry-dev/belfry/internal/target/secret"
+	"github.com/belfry-dev/belfry/internal/target/settings"
 	"github.com/belfry-dev/belfry/internal/trace"
 )
 
@@ -48,10 +49,10 @@ type Target struct {
 	slots   *gate.Gate
 
 	scoped bool // an entry of Programs or Images names a namespace
+	names  settings.Names
 
 	mu      sync.Mutex
 	running map[*execution]struct{}
-	names   map[uuid.UUID]string // of namespaces; they never change
 }
 
 // execution is a running command.
@@ -69,7 +70,7 @@ func New(opts Options) *Target {
 	opts.Node = uuid.NewString()
 	return &Target{
 		opts: opts, process: process{opts: opts}, slots: gate.New(gate.Options{PerHost: max(opts.Slots, 1)}),
-		running: map[*execution]struct{}{}, names: map[uuid.UUID]string{},
+		running: map[*execution]struct{}{}, names: settings.Names{Read: opts.Namespace},
 		scoped: slices.ContainsFunc(slices.Concat(opts.Programs, opts.Images), func(entry string) bool {
 			namespace, _ := runner.Scoped(entry)
 			return namespace != ""
@@ -78,23 +79,11 @@ func New(opts Options) *Target {
 }
 
 // namespace returns the name of a namespace, if the runner needs it.
-func (t *Target) namespace(ctx context.Context, id uuid.UUID) (name string, err error) {
+func (t *Target) namespace(ctx context.Context, id uuid.UUID) (string, error) {
 	if !t.scoped {
 		return "", nil
 	}
-	t.mu.Lock()
-	name, ok := t.names[id]
-	t.mu.Unlock()
-	if ok {
-		return name, nil
-	}
-	if name, err = t.opts.Namespace(ctx, id); err != nil {
-		return "", err
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.names[id] = name
-	return name, nil
+	return t.names.Get(ctx, id)
 }
 
 // Start starts the runner and tries its sandbox. The error says why commands cannot be run here and what to

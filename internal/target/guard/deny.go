@@ -33,7 +33,7 @@ func readDenial(resolver *net.Resolver, entry string) ([]denial, error) {
 	}
 	host, port, err := net.SplitHostPort(entry)
 	n, bad := strconv.ParseUint(port, 10, 16)
-	if err != nil || bad != nil || n == 0 || host == "" || strings.ContainsAny(host, "/* ") {
+	if err != nil || bad != nil || n == 0 || host == "" || strings.ContainsAny(host, "/*= ") {
 		return nil, fmt.Errorf("targets.deny: %q is neither a network such as 10.0.0.0/8 nor host:port such as "+
 			"db.internal:5432", entry)
 	}

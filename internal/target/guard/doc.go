@@ -28,7 +28,8 @@
 //
 // The setting targets.allow lists networks ("10.0.0.0/8"), addresses with a port ("10.1.2.3:8080") and
 // names with a port ("hooks.internal:443"). A name is trusted whatever it resolves to. A network does not
-// include the addresses of cloud metadata services: each of them needs an entry of its own.
+// include the addresses of cloud metadata services: each of them needs an entry of its own. An entry with a
+// namespace ("billing=10.1.0.0/16") is for targets of that namespace only: see [Guard.For].
 //
 // # What the operator can deny
 //

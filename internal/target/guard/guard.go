@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"slices"
@@ -13,6 +14,9 @@ import (
 	"time"
 
 	"code.dny.dev/ssrf"
+	"github.com/google/uuid"
+
+	"github.com/belfry-dev/belfry/internal/target/settings"
 )
 
 const (
@@ -51,20 +55,26 @@ const publicEntry = "public"
 type Guard struct {
 	networks  []netip.Prefix
 	addresses map[netip.AddrPort]bool
-	names     map[string]bool // host:port
+	hosts     map[string]bool // host:port
 	denied    []denial        // whatever else is allowed
 	own       []denial        // unless an address or a name with a port is allowed
 	noPublic  bool            // see Options
 	resolver  *net.Resolver   // nil: the system's
+
+	scoped map[string]*Guard // for the namespaces that entries name
+	names  settings.Names
 }
 
 // Options of a Guard.
 type Options struct {
-	Allow    []string      // networks, addresses with a port, names with a port, and "public"
+	Allow    []string      // networks, addresses and names with a port, and "public"; NAMESPACE= before it: for that one
 	Deny     []string      // networks, addresses with a port, and names with a port, which take precedence over Allow
 	Own      []string      // addresses and names with a port, which take precedence over networks in Allow
 	NoPublic bool          // public addresses need an entry too
 	Resolver *net.Resolver // nil: the system's
+
+	// Namespace returns the name of a namespace. It is asked if an entry of Allow names one.
+	Namespace func(ctx context.Context, id uuid.UUID) (string, error)
 
 	// Unresolved is called for a name in Own that has no address; may be nil.
 	Unresolved func(entry string, err error)
@@ -79,10 +89,14 @@ func New(o Options) (*Guard, error) {
 		}
 	}
 	g := &Guard{
-		addresses: map[netip.AddrPort]bool{}, names: map[string]bool{}, noPublic: o.NoPublic, resolver: o.Resolver,
+		addresses: map[netip.AddrPort]bool{}, hosts: map[string]bool{}, noPublic: o.NoPublic, resolver: o.Resolver,
+		scoped: map[string]*Guard{}, names: settings.Names{Read: o.Namespace},
 	}
 	for _, entry := range o.Allow {
-		if err := g.allow(strings.TrimSpace(entry)); err != nil {
+		if entry = strings.TrimSpace(entry); strings.Contains(entry, "=") {
+			continue
+		}
+		if err := g.allow(entry); err != nil {
 			return nil, err
 		}
 	}
@@ -102,6 +116,43 @@ func New(o Options) (*Guard, error) {
 		}
 		g.own = append(g.own, found...)
 	}
+	return g, g.scope(o.Allow)
+}
+
+// scope creates the guards of the namespaces that entries name. Each allows what all may reach, too.
+func (g *Guard) scope(entries []string) error {
+	for _, entry := range entries {
+		namespace, rest, ok := strings.Cut(strings.TrimSpace(entry), "=")
+		if !ok {
+			continue
+		}
+		s := g.scoped[namespace]
+		if s == nil {
+			s = &Guard{
+				networks: slices.Clone(g.networks), addresses: maps.Clone(g.addresses), hosts: maps.Clone(g.hosts),
+				denied: g.denied, own: g.own, noPublic: g.noPublic, resolver: g.resolver,
+			}
+			g.scoped[namespace] = s
+		}
+		if err := s.allow(rest); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// For returns the guard for the targets of a namespace. Its connections must not serve other namespaces.
+func (g *Guard) For(ctx context.Context, namespace uuid.UUID) (*Guard, error) {
+	if g == nil || len(g.scoped) == 0 {
+		return g, nil
+	}
+	name, err := g.names.Get(ctx, namespace)
+	if err != nil {
+		return nil, err
+	}
+	if s := g.scoped[name]; s != nil {
+		return s, nil
+	}
 	return g, nil
 }
 
@@ -120,11 +171,11 @@ func (g *Guard) allow(entry string) error {
 	}
 	host, port, err := net.SplitHostPort(entry)
 	n, bad := strconv.ParseUint(port, 10, 16)
-	if err != nil || bad != nil || n == 0 || host == "" || strings.ContainsAny(host, "/*: ") {
+	if err != nil || bad != nil || n == 0 || host == "" || strings.ContainsAny(host, "/*:= ") {
 		return fmt.Errorf("targets.allow: %q is neither a network such as 10.0.0.0/8 "+
-			"nor host:port such as hooks.internal:443", entry)
+			"nor host:port such as hooks.internal:443, with NAMESPACE= before it or not", entry)
 	}
-	g.names[nameKey(host, port)] = true
+	g.hosts[nameKey(host, port)] = true
 	return nil
 }
 
@@ -137,7 +188,7 @@ func nameKey(host, port string) string {
 // protocols connect with it.
 func (g *Guard) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	dialer := net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive, Resolver: g.resolver, Control: g.Control}
-	if host, port, err := net.SplitHostPort(address); err == nil && g.names[nameKey(host, port)] {
+	if host, port, err := net.SplitHostPort(address); err == nil && g.hosts[nameKey(host, port)] {
 		dialer.Control = g.controlNamed
 	}
 	return dialer.DialContext(ctx, network, address)

@@ -30,10 +30,10 @@ const (
 
 // Target sends requests to URLs. Safe for concurrent use.
 type Target struct {
-	opts       Options
-	transport  *http.Transport
-	withClient certTransports // for requests with a client certificate
-	configs    settings.Cache[*compiled]
+	opts      Options
+	transport *http.Transport
+	own       ownTransports // for requests that share no connection with others
+	configs   settings.Cache[*compiled]
 }
 
 // New creates the target with its own connections.
@@ -50,7 +50,7 @@ func New(opts Options) *Target {
 // Close closes idle connections.
 func (t *Target) Close() {
 	t.transport.CloseIdleConnections()
-	t.withClient.close()
+	t.own.close()
 }
 
 // Deliver sends one request and returns what its response means: see the package page. It calls the

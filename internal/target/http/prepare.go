@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/google/uuid"
 	webhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"github.com/belfry-dev/belfry/internal/access"
@@ -55,17 +56,30 @@ func (t *Target) prepare(ctx context.Context, c *compiled, a *job.Attempt) (*del
 	if failed := t.sign(ctx, d, a, body); failed != nil {
 		return nil, failed
 	}
-	if c.cert == "" {
-		return d, nil
+	return d, t.connect(ctx, d, a.Namespace)
+}
+
+// connect chooses the transport of a delivery.
+func (t *Target) connect(ctx context.Context, d *delivery, namespace uuid.UUID) *job.Outcome {
+	opts, pem := t.opts, ""
+	var err error
+	if opts.Guard, err = t.opts.Guard.For(ctx, namespace); err != nil {
+		return &job.Outcome{
+			Kind: job.Failed, Retryable: true, Message: message.Clean("not sent: "+err.Error(), maxSnippet),
+		}
 	}
-	pem, err := secret.Text{Secret: c.cert}.Read(ctx, t.opts.Secrets, a.Namespace, c.use)
-	if err != nil {
-		return nil, withoutSecret(c.cert, err)
+	if d.cert == "" && opts.Guard == t.opts.Guard {
+		return nil
 	}
-	if d.transport, err = t.withClient.get(t.opts, a.Namespace, pem); err != nil {
-		return nil, unusable(c.cert, "it is not a certificate with its key, both as PEM")
+	if d.cert != "" {
+		if pem, err = (secret.Text{Secret: d.cert}).Read(ctx, t.opts.Secrets, namespace, d.use); err != nil {
+			return withoutSecret(d.cert, err)
+		}
 	}
-	return d, nil
+	if d.transport, err = t.own.get(opts, namespace, pem); err != nil {
+		return unusable(d.cert, "it is not a certificate with its key, both as PEM")
+	}
+	return nil
 }
 
 // sign adds Standard Webhooks signatures to a request, one for each value of the secret. A receiver that

@@ -107,34 +107,37 @@ func (e *expecting) end() {
 	}
 }
 
-// maxCertTransports limits the number of client certificates in use.
-const maxCertTransports = 200
+// maxOwnTransports limits the number of client certificates and of namespaces with their own entries in
+// targets.allow that are in use.
+const maxOwnTransports = 200
 
-// certTransports are the transports for client certificates. Connections belong to one certificate and
-// are never shared. When there are too many, all are closed.
-type certTransports struct {
+// ownTransports are the transports for client certificates, and of namespaces with their own guard. Connections belong
+// to one certificate of one namespace and are never shared. When there are too many, all are closed.
+type ownTransports struct {
 	mu  sync.Mutex
 	all map[[sha256.Size]byte]*http.Transport
 }
 
-// get returns the transport of a certificate of a namespace.
-func (p *certTransports) get(opts Options, namespace uuid.UUID, pem string) (*http.Transport, error) {
+// get returns the transport of a certificate of a namespace. Without pem, there is no certificate.
+func (p *ownTransports) get(opts Options, namespace uuid.UUID, pem string) (*http.Transport, error) {
 	key := sha256.Sum256(append(namespace[:], pem...))
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if t := p.all[key]; t != nil {
 		return t, nil
 	}
-	cert, err := tls.X509KeyPair([]byte(pem), []byte(pem))
-	if err != nil {
-		return nil, err
+	if pem != "" {
+		cert, err := tls.X509KeyPair([]byte(pem), []byte(pem))
+		if err != nil {
+			return nil, err
+		}
+		if opts.TLS == nil {
+			opts.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+		}
+		opts.TLS = opts.TLS.Clone()
+		opts.TLS.Certificates = []tls.Certificate{cert}
 	}
-	if opts.TLS == nil {
-		opts.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
-	}
-	opts.TLS = opts.TLS.Clone()
-	opts.TLS.Certificates = []tls.Certificate{cert}
-	if len(p.all) >= maxCertTransports {
+	if len(p.all) >= maxOwnTransports {
 		p.closeAll()
 	}
 	if p.all == nil {
@@ -144,13 +147,13 @@ func (p *certTransports) get(opts Options, namespace uuid.UUID, pem string) (*ht
 	return p.all[key], nil
 }
 
-func (p *certTransports) close() {
+func (p *ownTransports) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closeAll()
 }
 
-func (p *certTransports) closeAll() {
+func (p *ownTransports) closeAll() {
 	for _, t := range p.all {
 		t.CloseIdleConnections()
 	}
