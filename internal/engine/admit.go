@@ -55,7 +55,7 @@ func (e *Engine) admitOne(ctx context.Context, r job.Run) (started int) {
 		e.wheel.Release([]job.Run{r})
 		if at := admitted.RunAt; !at.IsZero() && e.Bound.Until(at) <= e.LookAhead { // for example, it was caught up
 			r.RunAt = at
-			e.wheel.Add([]job.Run{r})
+			e.add(ctx, []job.Run{r})
 		}
 	case admitted.Refusal != (job.Refusal{}):
 		e.wheel.ReturnRefused([]wheel.Refused{{Run: r, Why: admitted.Refusal}}, e.Bound.Now())

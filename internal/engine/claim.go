@@ -94,7 +94,6 @@ func (e *Engine) claim(ctx context.Context, runs []job.Run) (claimed int, err er
 // again.
 func (e *Engine) handOver(attempts []job.Attempt) int {
 	n := 0
-	e.wheel.SetNamespaces(attempts)
 	for _, a := range attempts {
 		if e.inFlight.add(a) {
 			e.claimed <- a

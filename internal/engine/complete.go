@@ -131,7 +131,7 @@ func (e *Engine) completeOnce(ctx context.Context, succeeded, others *[]job.Comp
 				owned = append(owned, r)
 			}
 		}
-		e.wheel.Add(owned)
+		e.add(ctx, owned)
 		e.forget(others)
 	}
 	return nil

@@ -64,7 +64,7 @@ func (e *Engine) planOnce(ctx context.Context) (time.Duration, error) {
 		if n := len(planned.Broken); n > 0 {
 			e.Log.Error("cursors cannot be planned: their jobs do not run", "cursors", n, "first", planned.Broken[0])
 		}
-		e.wheel.Add(planned.Runs)
+		e.add(ctx, planned.Runs)
 		e.stats.planned.Add(int64(len(planned.Runs)))
 		e.noteOutage(planned.Missed)
 		more = more || planned.More

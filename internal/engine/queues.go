@@ -3,11 +3,16 @@ package engine
 import (
 	"context"
 	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/belfry-dev/belfry/internal/job"
 )
 
 // Queues is the store as the loop "queues" uses it.
 type Queues interface {
 	PausedAndLimitedQueues(ctx context.Context) (paused, limited []int32, err error)
+	NamespacesOfQueues(ctx context.Context, queues []int32) (map[int32]uuid.UUID, error)
 }
 
 // queuesPause is how long a node may not notice that a queue was paused or resumed. A limit holds from
@@ -28,6 +33,17 @@ func (e *Engine) queuesOnce(ctx context.Context) (time.Duration, error) {
 		e.wheel.Signal()
 	}
 	return queuesPause, nil
+}
+
+// add adds runs to the wheel. It first reads the namespaces of queues that are new to this node, because namespaces take
+// turns. If that fails, those queues share a turn until it succeeds for later runs of theirs.
+func (e *Engine) add(ctx context.Context, runs []job.Run) {
+	if unknown := e.wheel.Unknown(runs); len(unknown) > 0 && e.Queues != nil {
+		if of, err := e.Queues.NamespacesOfQueues(ctx, unknown); err == nil {
+			e.wheel.SetNamespaces(of)
+		}
+	}
+	e.wheel.Add(runs)
 }
 
 // mayClaim returns false until it is known which queues are paused: nothing starts before.

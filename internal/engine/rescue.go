@@ -29,7 +29,7 @@ func (e *Engine) rescueOnce(ctx context.Context) (time.Duration, error) {
 		e.Log.Warn("runs rescued", "found", found, "retries", len(retries))
 		e.stats.rescued.Add(int64(found))
 	}
-	e.wheel.Add(retries)
+	e.add(ctx, retries)
 	fromWorkers, err := e.rescueWorkers(ctx)
 	if err != nil {
 		return 0, err
@@ -92,7 +92,7 @@ func (e *Engine) rescueForgotten(ctx context.Context) error {
 			return err
 		}
 		e.stats.rescued.Add(int64(len(forgotten)))
-		e.wheel.Add(retries)
+		e.add(ctx, retries)
 	}
 	if !more && e.failedOver.CompareAndSwap(f, nil) {
 		e.loads.add(e.Member.Owned(), e.Bound.Now())

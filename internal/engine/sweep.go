@@ -28,7 +28,7 @@ func (e *Engine) sweepOnce(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	e.wheel.Add(runs)
+	e.add(ctx, runs)
 	return e.SweepPause, nil
 }
 
@@ -79,7 +79,7 @@ func (e *Engine) overdueOnce(ctx context.Context) (time.Duration, error) {
 		return pause, nil
 	}
 	runs, err := e.Planner.Pending(ctx, some, e.Bound.Now().Add(-overdueAfter))
-	e.wheel.Add(runs)
+	e.add(ctx, runs)
 	return pause, err
 }
 
@@ -101,7 +101,7 @@ func (e *Engine) load(ctx context.Context, partitions []int16) (more bool, err e
 	if err != nil {
 		return false, err
 	}
-	e.wheel.Add(runs)
+	e.add(ctx, runs)
 	return len(c.Left) > 0, nil
 }
 

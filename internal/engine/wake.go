@@ -41,7 +41,7 @@ func (e *Engine) wakeOnce(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err // the sweep finds them
 	}
-	e.wheel.Add(runs)
+	e.add(ctx, runs)
 	// In the round and not after it, because a wake-up ends a pause. In a flood, half of the time is left to others.
 	select {
 	case <-ctx.Done():

@@ -1,31 +1,27 @@
 package wheel
 
-import (
-	"slices"
+import "slices"
 
-	"github.com/belfry-dev/belfry/internal/job"
-)
-
-// fifo is a first-in-first-out list of runs.
-type fifo struct {
-	runs []job.Run
-	head int
+// fifo is a first-in-first-out list.
+type fifo[T any] struct {
+	items []T
+	head  int
 }
 
-func (f *fifo) len() int { return len(f.runs) - f.head }
+func (f *fifo[T]) len() int { return len(f.items) - f.head }
 
-func (f *fifo) push(r job.Run) { f.runs = append(f.runs, r) }
+func (f *fifo[T]) push(x T) { f.items = append(f.items, x) }
 
-func (f *fifo) pop() job.Run {
-	r := f.runs[f.head]
+func (f *fifo[T]) pop() T {
+	x := f.items[f.head]
 	f.head++
 	switch {
-	case f.head == len(f.runs):
-		f.runs, f.head = f.runs[:0], 0
-	case f.head >= 4096 && f.head*2 >= len(f.runs): // give memory back now and then
-		f.runs, f.head = slices.Clone(f.runs[f.head:]), 0
+	case f.head == len(f.items):
+		f.items, f.head = f.items[:0], 0
+	case f.head >= 4096 && f.head*2 >= len(f.items): // give memory back now and then
+		f.items, f.head = slices.Clone(f.items[f.head:]), 0
 	}
-	return r
+	return x
 }
 
 // slotHeap is a min-heap of slots.

@@ -1,22 +1,19 @@
 package wheel
 
 import (
-	"slices"
-
 	"github.com/google/uuid"
 
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// maxQueues is how many queues the wheel knows the namespace of.
-const maxQueues = 100_000
+// maxQueues is how many queues the wheel knows the namespace of: 40 MB.
+const maxQueues = 1_000_000
 
 // turns is the ready runs. Namespaces take turns, so that one with many due runs, whatever their priority, does not
 // delay the others. The runs of a namespace are in order of priority, and those of the same priority first in, first out.
 type turns struct {
 	lines map[uuid.UUID]*line
-	ring  []*line // in the order of their turns
-	next  int
+	order fifo[*line] // of their turns
 	size  int
 	spare *line // an empty one, whose memory is used again
 }
@@ -24,7 +21,7 @@ type turns struct {
 // line is the runs of one namespace.
 type line struct {
 	namespace uuid.UUID
-	runs      [job.MaxPriority + 1]fifo
+	runs      [job.MaxPriority + 1]fifo[job.Run]
 	size      int
 }
 
@@ -53,54 +50,65 @@ func (t *turns) push(namespace uuid.UUID, r job.Run) {
 			t.lines = map[uuid.UUID]*line{}
 		}
 		t.lines[namespace] = l
-		t.ring = append(t.ring, l)
+		t.order.push(l)
 	}
 	l.push(r)
 	t.size++
 }
 
 func (t *turns) pop() job.Run {
-	l := t.ring[t.next]
+	l := t.order.pop()
 	r := l.pop()
 	t.size--
 	if l.size == 0 {
 		t.spare = l
 		delete(t.lines, l.namespace)
-		t.ring = slices.Delete(t.ring, t.next, t.next+1)
 	} else {
-		t.next++
-	}
-	if t.next >= len(t.ring) {
-		t.next = 0
+		t.order.push(l)
 	}
 	return r
 }
 
 func (t *turns) delete(gone func(job.Run) bool) {
-	old := t.ring
+	old := *t
 	*t = turns{}
-	for _, l := range old {
-		for l.size > 0 {
-			if r := l.pop(); !gone(r) {
-				t.push(l.namespace, r)
-			}
+	for old.size > 0 {
+		l := old.order.items[old.order.head]
+		if r := old.pop(); !gone(r) {
+			t.push(l.namespace, r)
 		}
 	}
 }
 
-// SetNamespaces notes which namespaces the queues of attempts belong to. Queues of which that is not known, because no
-// run of them was claimed yet, share one turn.
-func (w *Wheel) SetNamespaces(attempts []job.Attempt) {
+// Unknown returns the queues of runs whose namespace the wheel does not know. Until SetNamespaces, they share one turn.
+func (w *Wheel) Unknown(runs []job.Run) (queues []int32) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for i := range attempts {
-		a := &attempts[i]
-		if _, ok := w.namespaces[a.Queue]; ok || a.Namespace == uuid.Nil { // its job was deleted
+	last := int32(-1)
+	for i := range runs {
+		q := runs[i].Queue
+		if q == last { // as most are
 			continue
 		}
-		if len(w.namespaces) >= maxQueues {
-			clear(w.namespaces)
+		if _, ok := w.namespaces[q]; !ok {
+			queues = append(queues, q)
 		}
-		w.namespaces[a.Queue] = a.Namespace
+		last = q
+	}
+	return queues
+}
+
+// SetNamespaces notes which namespaces queues belong to, which never changes.
+func (w *Wheel) SetNamespaces(of map[int32]uuid.UUID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for queue, namespace := range of {
+		if len(w.namespaces) >= maxQueues {
+			for other := range w.namespaces { // any one
+				delete(w.namespaces, other)
+				break
+			}
+		}
+		w.namespaces[queue] = namespace
 	}
 }

@@ -18,9 +18,9 @@ func TestNamespacesTakeTurns(t *testing.T) {
 	due := time.Unix(1_000_000, 0)
 	w := New(0)
 	attacker, victim := uuid.New(), uuid.New()
-	known := []job.Attempt{{Namespace: victim, Queue: queues}}
+	known := map[int32]uuid.UUID{queues: victim}
 	for q := range int32(queues) {
-		known = append(known, job.Attempt{Namespace: attacker, Queue: q})
+		known[q] = attacker
 	}
 	w.SetNamespaces(known)
 	run := func(queue int32, i int) job.Run {
@@ -70,7 +70,7 @@ func TestDroppedPartitionsLeaveTheirTurns(t *testing.T) {
 	t.Parallel()
 	w := New(0)
 	a, b := uuid.New(), uuid.New()
-	w.SetNamespaces([]job.Attempt{{Namespace: a, Queue: 1}, {Namespace: b, Queue: 2}})
+	w.SetNamespaces(map[int32]uuid.UUID{1: a, 2: b})
 	due := time.Unix(1_000_000, 0)
 	for i := range 100 {
 		id := uuid.New()
@@ -84,4 +84,40 @@ func TestDroppedPartitionsLeaveTheirTurns(t *testing.T) {
 		require.Zero(t, r.Partition)
 		require.EqualValues(t, 1+i%2, r.Queue, "they take turns")
 	}
+}
+
+// TestUnknownQueues: the namespaces of those that are not known yet can be set before their runs are added.
+func TestUnknownQueues(t *testing.T) {
+	t.Parallel()
+	w := New(0)
+	runs := []job.Run{{Queue: 1}, {Queue: 1}, {Queue: 2}, {Queue: 3}, {Queue: 3}}
+	require.Equal(t, []int32{1, 2, 3}, w.Unknown(runs))
+	w.SetNamespaces(map[int32]uuid.UUID{1: uuid.New(), 3: uuid.New()})
+	require.Equal(t, []int32{2}, w.Unknown(runs))
+	many := map[int32]uuid.UUID{}
+	for q := range int32(maxQueues + 10) {
+		many[q] = uuid.UUID{1}
+	}
+	w.SetNamespaces(many)
+	require.Len(t, w.namespaces, maxQueues, "one makes room for another")
+}
+
+// BenchmarkManyNamespaces takes the only run of each of many namespaces.
+func BenchmarkManyNamespaces(b *testing.B) {
+	const many = 100_000
+	due := time.Unix(1_000_000, 0)
+	namespaces, runs := map[int32]uuid.UUID{}, make([]job.Run, many)
+	for i := range runs {
+		namespaces[int32(i)] = uuid.New()
+		runs[i] = job.Run{Key: job.Key{Job: uuid.New(), DueAt: due}, RunAt: due, Queue: int32(i)}
+	}
+	for b.Loop() {
+		w := New(0)
+		w.SetNamespaces(namespaces)
+		w.Add(runs)
+		for taken := w.Take(due.Add(time.Second), 1000); len(taken) > 0; taken = w.Take(due.Add(time.Second), 1000) {
+			w.Release(taken)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/many, "ns/run")
 }
