@@ -50,22 +50,17 @@ func (e *Engine) collect(timer *time.Timer, batch []job.Completion) ([]job.Compl
 		wait = completeRetry
 	}
 	timer.Reset(wait)
-	for range e.Batch {
+	select {
+	case <-e.completed.added:
+		timer.Reset(completeDelay)
 		select {
-		case c, ok := <-e.completed:
-			if !ok {
-				return batch, false
-			}
-			batch = append(batch, c)
-			if wait != completeDelay { // the first
-				wait = completeDelay
-				timer.Reset(wait)
-			}
 		case <-timer.C:
-			return batch, true
+		case <-e.completed.ended:
 		}
+	case <-timer.C:
+	case <-e.completed.ended:
 	}
-	return batch, true
+	return append(batch, e.completed.take(e.Batch)...), !e.completed.drained()
 }
 
 // completeBatch writes a batch, and retries until the database accepts it: a known outcome must not be

@@ -99,7 +99,7 @@ type Engine struct {
 
 	claimed   chan job.Attempt
 	undecided chan job.Run
-	completed chan job.Completion
+	completed *completions
 	slots     slots
 	inFlight  inFlight
 
@@ -154,7 +154,7 @@ func New(o Options) *Engine {
 		woken:     woken{changed: make(chan struct{}, 1)},
 		claimed:   make(chan job.Attempt, o.Slots), // as many as slots, so a claimer never blocks
 		undecided: make(chan job.Run, o.Batch),
-		completed: make(chan job.Completion, o.Slots),
+		completed: newCompletions(o.Slots),
 	}
 }
 
@@ -185,7 +185,7 @@ func (e *Engine) Run(ctx context.Context, drain time.Duration) error {
 	admit.Wait()
 	close(e.claimed)
 	deliver.Wait()
-	close(e.completed)
+	e.completed.close()
 	complete.Wait()
 	if work.Err() != nil {
 		return errors.New("engine: stopped before all attempts were reported; " +
