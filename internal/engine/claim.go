@@ -29,7 +29,8 @@ const (
 	gatherPause = 3 * time.Millisecond
 )
 
-// claimOnce claims runs that are due within the lead, never more than there are free slots.
+// claimOnce claims runs that are due within the lead, never more than there are free slots, and of a namespace never
+// more than its share: the gate would defer the others, and a run that waits in the wheel costs nothing.
 func (e *Engine) claimOnce(ctx context.Context) (time.Duration, error) {
 	if !e.Member.Valid() || !e.mayClaim() {
 		return idlePause, nil
@@ -47,13 +48,23 @@ func (e *Engine) claimOnce(ctx context.Context) (time.Duration, error) {
 			return gatherPause, nil
 		}
 	}
-	runs := e.wheel.Take(e.Bound.Now().Add(e.Lead), n)
-	claimed, err := e.claim(ctx, runs)
-	e.slots.release(n - claimed)
+	runs := e.wheel.Take(e.Bound.Now().Add(e.Lead), n, func(namespace uuid.UUID) int { return e.slots.capacity(namespace, n) })
+	e.slots.release(n - len(runs))
 	if len(runs) == 0 {
-		return idlePause, err
+		return e.pauseUntilFree(), nil
 	}
+	claimed, err := e.claim(ctx, runs)
+	e.slots.release(len(runs) - claimed)
 	return 0, err
+}
+
+// pauseUntilFree is how long a claimer waits that took no runs: if some are ready, their namespaces have their share of
+// the slots.
+func (e *Engine) pauseUntilFree() time.Duration {
+	if e.wheel.Ready() > 0 {
+		return gatherPause
+	}
+	return idlePause
 }
 
 // gatherSlots waits a moment and then takes the slots that are free.
@@ -96,6 +107,7 @@ func (e *Engine) handOver(attempts []job.Attempt) int {
 	n := 0
 	for _, a := range attempts {
 		if e.inFlight.add(a) {
+			e.slots.start(a.Namespace)
 			e.claimed <- a
 			n++
 		}

@@ -17,7 +17,7 @@ func (e *Engine) deliver(ctx context.Context) {
 	defer timer.Stop()
 	for a := range e.claimed {
 		e.deliverClaimed(ctx, timer, a)
-		e.slots.release(1)
+		e.slots.end(a.Namespace)
 	}
 }
 

@@ -150,7 +150,7 @@ func New(o Options) *Engine {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Engine{
-		Options: o, wheel: wheel.New(o.Lead), slots: slots{free: o.Slots}, inFlight: newInFlight(),
+		Options: o, wheel: wheel.New(o.Lead), slots: newSlots(o.Slots), inFlight: newInFlight(),
 		woken:     woken{changed: make(chan struct{}, 1)},
 		claimed:   make(chan job.Attempt, o.Slots), // as many as slots, so a claimer never blocks
 		undecided: make(chan job.Run, o.Batch),

@@ -53,6 +53,6 @@ func TestNewQueuesHaveTheirTurn(t *testing.T) {
 	e.add(t.Context(), runs)
 	e.add(t.Context(), runs)
 	require.Len(t, store.asked, 2, "each queue is asked for once")
-	taken := e.wheel.Take(due.Add(time.Second), 2)
+	taken := e.wheel.Take(due.Add(time.Second), 2, nil)
 	require.EqualValues(t, many, taken[1].Queue)
 }

@@ -56,9 +56,21 @@ func (t *turns) push(namespace uuid.UUID, r job.Run) {
 	t.size++
 }
 
-func (t *turns) pop() job.Run {
+// turn moves to the next namespace that is not full. It returns false if there is none.
+func (t *turns) turn(full func(namespace uuid.UUID) bool) bool {
+	for range t.order.len() {
+		if !full(t.order.items[t.order.head].namespace) {
+			return true
+		}
+		t.order.push(t.order.pop())
+	}
+	return false
+}
+
+// pop removes a run of the namespace whose turn it is.
+func (t *turns) pop() (namespace uuid.UUID, r job.Run) {
 	l := t.order.pop()
-	r := l.pop()
+	namespace, r = l.namespace, l.pop()
 	t.size--
 	if l.size == 0 {
 		t.spare = l
@@ -66,16 +78,15 @@ func (t *turns) pop() job.Run {
 	} else {
 		t.order.push(l)
 	}
-	return r
+	return namespace, r
 }
 
 func (t *turns) delete(gone func(job.Run) bool) {
 	old := *t
 	*t = turns{}
 	for old.size > 0 {
-		l := old.order.items[old.order.head]
-		if r := old.pop(); !gone(r) {
-			t.push(l.namespace, r)
+		if namespace, r := old.pop(); !gone(r) {
+			t.push(namespace, r)
 		}
 	}
 }

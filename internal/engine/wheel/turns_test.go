@@ -40,7 +40,7 @@ func TestNamespacesTakeTurns(t *testing.T) {
 		w.Add([]job.Run{run(queues, many+i)})
 	}
 	w.Add([]job.Run{run(queues+1, many)}) // of an unknown namespace
-	taken := w.Take(due.Add(time.Second), 16)
+	taken := w.Take(due.Add(time.Second), 16, nil)
 	require.Len(t, taken, 16)
 	var own []job.Run
 	unknown := 0
@@ -57,7 +57,7 @@ func TestNamespacesTakeTurns(t *testing.T) {
 	for i := range own[1:] {
 		require.True(t, own[i].DueAt.Before(own[i+1].DueAt), "those of a namespace are in order")
 	}
-	rest := w.Take(due.Add(time.Second), 2*many)
+	rest := w.Take(due.Add(time.Second), 2*many, nil)
 	require.Len(t, rest, many+6-16)
 	for i := range rest[1:] {
 		require.False(t, rest[i+1].DueAt.Before(rest[i].DueAt))
@@ -78,7 +78,7 @@ func TestDroppedPartitionsLeaveTheirTurns(t *testing.T) {
 	}
 	w.advance(slotBefore(due.Add(time.Second)))
 	w.DropPartitions([]int16{1})
-	taken := w.Take(due.Add(time.Second), 1000)
+	taken := w.Take(due.Add(time.Second), 1000, nil)
 	require.Len(t, taken, 50)
 	for i, r := range taken {
 		require.Zero(t, r.Partition)
@@ -115,9 +115,38 @@ func BenchmarkManyNamespaces(b *testing.B) {
 		w := New(0)
 		w.SetNamespaces(namespaces)
 		w.Add(runs)
-		for taken := w.Take(due.Add(time.Second), 1000); len(taken) > 0; taken = w.Take(due.Add(time.Second), 1000) {
+		for taken := w.Take(due.Add(time.Second), 1000, nil); len(taken) > 0; taken = w.Take(due.Add(time.Second), 1000, nil) {
 			w.Release(taken)
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/many, "ns/run")
+}
+
+// TestANamespaceWithoutRoomWaits: runs of a namespace that has its share stay in the wheel, do not keep those of others
+// from being taken, and do not wake claimers.
+func TestANamespaceWithoutRoomWaits(t *testing.T) {
+	t.Parallel()
+	w := New(0)
+	full, other := uuid.New(), uuid.New()
+	w.SetNamespaces(map[int32]uuid.UUID{1: full, 2: other})
+	for i := range 20 {
+		r := runAt(uuid.New(), 0, 0)
+		r.Queue = int32(1 + i%2)
+		w.Add([]job.Run{r})
+	}
+	capacity := map[uuid.UUID]int{full: 3, other: 100}
+	<-w.Changed()
+	taken := w.Take(epoch, 100, func(namespace uuid.UUID) int { return capacity[namespace] })
+	count := map[int32]int{}
+	for _, r := range taken {
+		count[r.Queue]++
+	}
+	require.Equal(t, map[int32]int{1: 3, 2: 10}, count)
+	require.Equal(t, 7, w.Ready())
+	capacity[full] = 0
+	require.Empty(t, w.Take(epoch, 100, func(namespace uuid.UUID) int { return capacity[namespace] }))
+	require.Empty(t, w.Changed(), "claimers would take turns without end")
+	capacity[full] = 100
+	require.Len(t, w.Take(epoch, 5, func(namespace uuid.UUID) int { return capacity[namespace] }), 5)
+	require.Len(t, w.Changed(), 1, "there is more for the next claimer")
 }

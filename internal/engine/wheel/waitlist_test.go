@@ -28,7 +28,7 @@ func limitedWheel(runs ...job.Run) *Wheel {
 	w := New(0)
 	w.SetLimited([]int32{1})
 	w.Add(runs)
-	w.Take(epoch, 1)
+	w.Take(epoch, 1, nil)
 	return w
 }
 
@@ -91,7 +91,7 @@ func TestAWaitlistThatIsDroppedWhileARunIsTaken(t *testing.T) {
 	w.DropPartitions([]int16{runs[0].Partition})
 	require.Equal(t, 1, w.Len(), "only the taken run")
 	w.Add(runs)
-	w.Take(epoch, 1)
+	w.Take(epoch, 1, nil)
 	w.TakeWaiting(afterEpoch, 10)
 	w.Release(out)
 	out, _ = w.TakeWaiting(afterEpoch, 10)
@@ -114,7 +114,7 @@ func TestTheOrderOfAWaitlist(t *testing.T) {
 	low, middle, late, high := run(a, 0, 1), run(b, 0, 5), run(c, 2, 5), run(a, 3, 9)
 	w := limitedWheel(low, middle)
 	w.Add([]job.Run{late, high})
-	w.Take(afterEpoch, 1)
+	w.Take(afterEpoch, 1, nil)
 	for _, want := range []job.Run{high, middle, late, low} {
 		out, _ := w.TakeWaiting(afterEpoch, 1)
 		require.Equal(t, []job.Run{want}, out)
@@ -124,7 +124,7 @@ func TestTheOrderOfAWaitlist(t *testing.T) {
 	// A run that moves to another waitlist is no longer the first of its job.
 	w = limitedWheel(low, middle)
 	w.Add([]job.Run{high})
-	w.Take(afterEpoch, 1)
+	w.Take(afterEpoch, 1, nil)
 	high.Queue = 2
 	w.Add([]job.Run{high})
 	out, _ := w.TakeWaiting(afterEpoch, 1)
@@ -139,7 +139,7 @@ func TestAJobThatIsDroppedBeforeItsTurn(t *testing.T) {
 	w := limitedWheel(runs[:2]...)
 	out, _ := w.TakeWaiting(afterEpoch, 10)
 	w.Add(runs[2:])
-	require.Empty(t, w.Take(afterEpoch, 10), "the run waits for its turn")
+	require.Empty(t, w.Take(afterEpoch, 10, nil), "the run waits for its turn")
 	w.Release(out) // now it is its turn
 	w.TakeWaiting(afterEpoch, 10)
 	w.DropPartitions([]int16{runs[0].Partition})
@@ -210,7 +210,7 @@ func BenchmarkManyRunsOfAJob(b *testing.B) {
 				out, _ := w.TakeWaiting(afterEpoch, 200)
 				w.Release(out)
 				w.Add(out) // keeps the number of runs
-				w.Take(epoch, 100)
+				w.Take(epoch, 100, nil)
 			}
 		})
 	}
@@ -239,8 +239,8 @@ func TestManyRunsThatMove(t *testing.T) {
 			w.Add(runs)
 			require.Less(t, clock.Elapsed()-began, clocktest.Allow(2*time.Second))
 			require.Equal(t, n, w.Len())
-			w.Take(epoch, 0)
-			w.Take(epoch, 1)
+			w.Take(epoch, 0, nil)
+			w.Take(epoch, 1, nil)
 			require.Len(t, w.waiting.lists, 1)
 			for id, in := range w.waiting.lists {
 				require.EqualValues(t, 1, id.queue)
@@ -263,7 +263,7 @@ func movedFromWaitlist(n int, of func() uuid.UUID) (*Wheel, []job.Run) {
 	}
 	w := New(0)
 	w.Add(runs)
-	w.Take(epoch, 1)
+	w.Take(epoch, 1, nil)
 	w.SetLimited([]int32{1})
 	return w, runs
 }
@@ -277,7 +277,7 @@ func movedFromPaused(n int) (*Wheel, []job.Run) {
 		runs = append(runs, waitingRuns(uuid.New(), 1, 2)...)
 	}
 	w.Add(runs)
-	w.Take(epoch, 1)
+	w.Take(epoch, 1, nil)
 	for i := range runs {
 		runs[i].Queue = 1
 	}

@@ -141,24 +141,42 @@ func (w *Wheel) Next() (time.Time, bool) {
 
 func (w *Wheel) pushReady(r job.Run) { w.ready.push(w.namespaces[r.Queue], r) }
 
+// Ready is the number of runs that wait for a claim.
+func (w *Wheel) Ready() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.ready.size
+}
+
 // Take takes up to n runs that may start by a time, and at most one of each job. Namespaces take turns, and of each
-// namespace the run with the highest priority is first.
+// namespace the run with the highest priority is first. capacity returns how many runs of a namespace may be taken; nil: all.
 // The caller gives each run back with Release or one of the Return methods. Runs of paused queues and
 // runs under limits are set aside instead.
-func (w *Wheel) Take(until time.Time, n int) []job.Run {
+func (w *Wheel) Take(until time.Time, n int, capacity func(namespace uuid.UUID) int) []job.Run {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.advance(slotBefore(until))
 	now := until.Add(-w.lead)
+	left := map[uuid.UUID]int{}
+	full := func(namespace uuid.UUID) bool {
+		if capacity == nil {
+			return false
+		}
+		if _, ok := left[namespace]; !ok {
+			left[namespace] = capacity(namespace)
+		}
+		return left[namespace] <= 0
+	}
 	var out []job.Run
-	for len(out) < n && w.ready.size > 0 {
-		r := w.ready.pop()
+	for len(out) < n && w.ready.turn(full) {
+		namespace, r := w.ready.pop()
 		if w.setAsideIfPaused(r) || w.waitIfLimited(r, now) || !w.reserve(r) {
 			continue
 		}
+		left[namespace]--
 		out = append(out, r)
 	}
-	if w.ready.size > 0 {
+	if w.ready.turn(full) {
 		w.Signal() // for the next claimer
 	}
 	return out
