@@ -62,9 +62,10 @@ func (a *Attempt) MakeKey() error {
 }
 
 // KeepKey stores the key that the target got with the run if there may be another attempt: the job's idempotency_key
-// may change before that. After a success nothing is stored, and RetriedKey gives the key to a user's retry.
+// may change before that. After a success nothing is stored, and RetriedKey gives the key to a user's retry. The target
+// of a deferred attempt got no key.
 func (a *Attempt) KeepKey(o Outcome) {
-	if o.Kind != Succeeded {
+	if o.Kind != Succeeded && o.Kind != Deferred {
 		a.OwnKey = a.IdempotencyKey()
 	}
 }

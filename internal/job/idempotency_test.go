@@ -45,3 +45,16 @@ func TestIdempotencyKey(t *testing.T) {
 		require.Empty(t, a.OwnKey)
 	}
 }
+
+// TestKeepKey: the key that a target got is stored if there may be another attempt. A deferred attempt reached no target,
+// and its run remains one that needs no more than one statement with others when it succeeds.
+func TestKeepKey(t *testing.T) {
+	t.Parallel()
+	for kind, kept := range map[job.OutcomeKind]bool{
+		job.Succeeded: false, job.Deferred: false, job.Failed: true, job.Cancelled: true,
+	} {
+		a := job.Attempt{Key: job.Key{Job: uuid.New()}}
+		a.KeepKey(job.Outcome{Kind: kind})
+		require.Equal(t, kept, a.OwnKey == job.FormatRunID(a.Key), kind)
+	}
+}
