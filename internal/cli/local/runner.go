@@ -1,10 +1,6 @@
 package local
 
 import (
-	"os"
-	"os/signal"
-	"syscall"
-
 	"github.com/spf13/cobra"
 
 	"github.com/belfry-dev/belfry/internal/app"
@@ -15,7 +11,6 @@ func newRunner() *cobra.Command {
 	return &cobra.Command{
 		Use: app.RunnerCommand, Short: "Runs commands for a node, started by it", Args: noArgs, Hidden: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			signal.Ignore(os.Interrupt, syscall.SIGHUP, syscall.SIGTERM) // the node decides when it ends
 			return app.Runner(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout())
 		},
 	}

@@ -5,11 +5,16 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 )
+
+// patiently starts a program that ignores these signals, as the runner does. Supervisors send them to all processes of
+// a node when it stops, and the node decides when its commands end.
+const patiently = `trap '' HUP INT TERM; exec "$0" "$@"`
 
 // isolate returns the process of a runner that is started in its own session, so that Ctrl-C stops the node but
 // not its commands. A node that runs as root starts the runner as another user. If it runs programs, it is started in
@@ -23,8 +28,9 @@ func isolate(o *Options) (*exec.Cmd, error) {
 		if err != nil {
 			return nil, fmt.Errorf("open this program: %w", err)
 		}
-		args := append(o.Confine(), "--", "/proc/self/fd/3")
-		cmd = exec.Command(o.Bubblewrap, append(args, o.Executable[1:]...)...) //nolint:gosec,noctx // as above
+		args := slices.Concat([]string{"-c", patiently, o.Bubblewrap}, o.Confine(), []string{"--", "/proc/self/fd/3"},
+			o.Executable[1:])
+		cmd = exec.Command("/bin/sh", args...) //nolint:gosec,noctx // as above
 		cmd.ExtraFiles = []*os.File{self}
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

@@ -169,7 +169,8 @@ func (p *process) spawn(ctx context.Context) (*child, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
-	got := c.do(ctx, &runner.Request{ID: settingsID, Settings: &p.opts.Settings}, c.add(settingsID, nil))
+	settings := p.opts.Resolved()
+	got := c.do(ctx, &runner.Request{ID: settingsID, Settings: &settings}, c.add(settingsID, nil))
 	if got.End == runner.Exited {
 		return c, nil
 	}
@@ -229,7 +230,11 @@ func (p *process) run(ctx context.Context, s *runner.Spec, o *output) runner.Res
 	for {
 		c, id, one, ready := p.current(o)
 		if c != nil {
-			return c.do(ctx, &runner.Request{ID: id, Start: s}, one)
+			start := *s
+			if s.Image == "" { // the sandbox of the runner lacks links outside of its directories
+				start.Program = runner.Resolve(s.Program)
+			}
+			return c.do(ctx, &runner.Request{ID: id, Start: &start}, one)
 		}
 		select {
 		case <-ready:

@@ -26,6 +26,29 @@ func (s *Settings) Visible() []string {
 	return paths
 }
 
+// Resolved returns the settings with the files that programs of the list are now. The sandbox of the runner may lack
+// links that lead to them.
+func (s *Settings) Resolved() Settings {
+	out := *s
+	out.Programs = nil
+	for _, entry := range s.Programs {
+		scope, path := Scoped(entry)
+		if scope != "" {
+			scope += "="
+		}
+		out.Programs = append(out.Programs, scope+Resolve(path))
+	}
+	return out
+}
+
+// Resolve returns the file that a path leads to, or the path itself if there is none.
+func Resolve(path string) string {
+	if file, err := filepath.EvalSymlinks(path); err == nil {
+		return file
+	}
+	return path
+}
+
 // Confine returns the arguments of the bwrap in which the runner itself runs. A command that breaks out of its own
 // sandbox finds neither files of the node nor other processes of its user there.
 func (s *Settings) Confine() []string {

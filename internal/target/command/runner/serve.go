@@ -6,7 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"os/signal"
 	"sync"
+	"syscall"
 )
 
 // server is the main loop of the runner.
@@ -43,8 +46,10 @@ type outputFunc func(part []byte, skipped int64)
 
 var errStopped = errors.New("stopped")
 
-// Serve handles requests until they end, which they do when the node ends. It then kills all commands.
+// Serve handles requests until they end, which they do when the node ends. It then kills all commands. The process ignores
+// the signals that ask it to stop, because the node decides when it ends.
 func Serve(ctx context.Context, requests io.Reader, reports io.Writer) error {
+	signal.Ignore(os.Interrupt, syscall.SIGHUP, syscall.SIGTERM)
 	ctx, cancel := context.WithCancelCause(ctx)
 	s := &server{out: reports, stop: map[uint64]context.CancelCauseFunc{}}
 	defer s.running.Wait()
