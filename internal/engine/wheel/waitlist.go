@@ -2,6 +2,7 @@ package wheel
 
 import (
 	"container/heap"
+	"math/rand/v2"
 	"time"
 
 	"github.com/google/uuid"
@@ -115,33 +116,44 @@ func (l *waitlists) push(id listID, r job.Run) {
 	signal(l.changed)
 }
 
-// TakeWaiting takes up to n runs from the waitlists that may get a permit, in order, and at most one of
-// each job. The caller gives each run back with Release or one of the Return methods. If there is none,
+// TakeWaiting takes up to n runs from the waitlists that may get a permit, and at most one of each job.
+// Namespaces take turns, and the runs of each are in order. The caller gives each run back with Release or one of the Return methods. If there is none,
 // it returns how long to wait unless WaitlistsChanged is signalled.
 func (w *Wheel) TakeWaiting(now time.Time, n int) (out []job.Run, wait time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	open, wait := w.waiting.open(now)
+	open, wait := w.open(now)
 	tried := map[limitID]int{}
-	for len(out) < n && len(open) > 0 {
-		first := open[0]
-		if !w.waiting.mayTry(first.id, tried) {
-			heap.Pop(&open)
-			continue
-		}
-		if r, ok := w.takeFirst(first); ok {
-			for _, l := range first.id.limits() {
-				tried[l]++
-			}
+	for len(out) < n && open.len() > 0 {
+		lists := open.pop()
+		if r, ok := w.takeTurn(lists, tried); ok {
 			out = append(out, r)
-		}
-		if len(first.eligible) == 0 {
-			heap.Pop(&open)
-		} else {
-			heap.Fix(&open, 0)
+			open.push(lists)
 		}
 	}
 	return out, wait
+}
+
+// takeTurn takes the first run of the lists of a namespace, unless none of them has one to try.
+func (w *Wheel) takeTurn(lists *listHeap, tried map[limitID]int) (r job.Run, ok bool) {
+	for !ok && len(*lists) > 0 {
+		first := (*lists)[0]
+		if !w.waiting.mayTry(first.id, tried) {
+			heap.Pop(lists)
+			continue
+		}
+		if r, ok = w.takeFirst(first); ok {
+			for _, l := range first.id.limits() {
+				tried[l]++
+			}
+		}
+		if len(first.eligible) == 0 {
+			heap.Pop(lists)
+		} else {
+			heap.Fix(lists, 0)
+		}
+	}
+	return r, ok
 }
 
 // takeFirst takes the first run of a list, unless its queue is paused or its job is busy.
@@ -160,9 +172,12 @@ func (w *Wheel) takeFirst(from openList) (r job.Run, ok bool) {
 	return r, !w.setAsideIfPaused(r) && w.reserve(r)
 }
 
-// open returns the lists whose limits are not known to be full, and how long to wait if there is none.
-func (l *waitlists) open(now time.Time) (open listHeap, wait time.Duration) {
+// open returns the lists of each namespace whose limits are not known to be full, and how long to wait if there is
+// none. Which namespace is first is left to chance: there may be fewer slots than namespaces.
+func (w *Wheel) open(now time.Time) (open fifo[*listHeap], wait time.Duration) {
+	l := &w.waiting
 	wait = PermitPoll
+	of := map[uuid.UUID]*listHeap{}
 	for id, list := range l.lists {
 		closed := len(list.eligible) == 0
 		for _, limit := range id.limits() {
@@ -179,11 +194,22 @@ func (l *waitlists) open(now time.Time) (open listHeap, wait time.Duration) {
 				wait = min(wait, s.retryAt.Sub(now))
 			}
 		}
-		if !closed {
-			open = append(open, openList{id, list})
+		if closed {
+			continue
 		}
+		namespace := w.namespaces[list.first().Queue]
+		lists := of[namespace]
+		if lists == nil {
+			lists = &listHeap{}
+			of[namespace] = lists
+			open.push(lists)
+		}
+		*lists = append(*lists, openList{id, list})
 	}
-	heap.Init(&open)
+	for _, lists := range open.items {
+		heap.Init(lists)
+	}
+	rand.Shuffle(open.len(), func(i, j int) { open.items[i], open.items[j] = open.items[j], open.items[i] })
 	return open, wait
 }
 
