@@ -82,6 +82,7 @@ type Refusal struct {
 	Running int   // live runs under that limit
 	// After is when to ask again. 0 means when a run under the limit ends, which cannot be predicted.
 	After time.Duration
+	Quota bool // the quota of the namespace refused it, which all of its queues share
 }
 
 // busyPause is how long another transaction usually takes to grant permits.
@@ -141,7 +142,7 @@ func (c *Candidate) refusal(capacity map[Limit]*Capacity, now time.Time) Refusal
 		case limit.Limits.Rate.Count > 0 && limit.Bucket.Tokens < 1:
 			refusal.After = limit.Bucket.after(limit.Limits)
 		case limit.Quota != nil && limit.Quota.Bucket.Tokens < 1:
-			refusal.After = limit.Quota.Bucket.after(limit.Quota.limits())
+			refusal.After, refusal.Quota = limit.Quota.Bucket.after(limit.Quota.limits()), true
 		case limit.Ahead != nil && c.yields(*limit.Ahead, now):
 		default:
 			continue

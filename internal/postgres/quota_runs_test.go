@@ -41,6 +41,7 @@ func TestAQuotaOfRuns(t *testing.T) {
 	require.Len(t, attempts, 2)
 	require.Len(t, refused, 5)
 	require.Equal(t, 12*time.Second, refused[0].After, "a fifth of a minute")
+	require.True(t, refused[0].Quota)
 	all, err := b.store.Quotas(ctx, mine)
 	require.NoError(t, err)
 	runs := all[len(all)-1]

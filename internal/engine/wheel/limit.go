@@ -64,6 +64,13 @@ func (w *Wheel) ReturnRefused(runs []Refused, now time.Time) {
 	defer w.mu.Unlock()
 	l := &w.waiting
 	for _, r := range runs {
+		namespace, known := w.namespaces[r.Queue]
+		if r.Why.Quota && known {
+			l.refused[namespace] = now.Add(min(r.Why.After, rateRetry))
+			l.returned(r)
+			w.unreserve(r.Job)
+			continue
+		}
 		s := &limitState{full: true}
 		if r.Why.After > 0 {
 			// Not later than rateRetry, to notice a rate that is raised or removed in the meantime.
@@ -73,13 +80,19 @@ func (w *Wheel) ReturnRefused(runs []Refused, now time.Time) {
 		id := limitID{r.Why.Limit, 0}
 		if id.Kind == job.LimitKey {
 			id.max = r.ConcurrencyMax
-		} else if !l.limited[r.Queue] {
-			l.addLimited(r.Queue) // a new limit, which SetLimited does not know yet
 		}
 		l.setState(id, s)
-		l.push(l.listFor(r.Run), r.Run)
+		l.returned(r)
 		w.unreserve(r.Job)
 	}
+}
+
+// returned puts a refused run back on its waitlist.
+func (l *waitlists) returned(r Refused) {
+	if r.Why.Limit.Kind == job.LimitQueue && !l.limited[r.Queue] {
+		l.addLimited(r.Queue) // a new limit, which SetLimited does not know yet
+	}
+	l.push(l.listFor(r.Run), r.Run)
 }
 
 func (l *waitlists) addLimited(queue int32) {

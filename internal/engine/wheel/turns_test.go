@@ -150,3 +150,26 @@ func TestANamespaceWithoutRoomWaits(t *testing.T) {
 	require.Len(t, w.Take(epoch, 5, func(namespace uuid.UUID) int { return capacity[namespace] }), 5)
 	require.Len(t, w.Changed(), 1, "there is more for the next claimer")
 }
+
+// TestAQuotaRefusesAllQueues: once a run is refused by the quota of its namespace, no other queue of it is tried until
+// the quota may have capacity again.
+func TestAQuotaRefusesAllQueues(t *testing.T) {
+	t.Parallel()
+	w := New(0)
+	over, other := uuid.New(), uuid.New()
+	for q := range int32(10) {
+		limitedRuns(w, over, q+1, 1, 5)
+	}
+	now := time.Unix(10, 0)
+	taken, _ := w.TakeWaiting(now, 1)
+	refusal := job.Refusal{Limit: job.QueueLimit(taken[0].Queue), After: 100 * time.Millisecond, Quota: true}
+	w.ReturnRefused([]Refused{{taken[0], refusal}}, now)
+	limitedRuns(w, other, 100, 1, 0)
+	taken, wait := w.TakeWaiting(now.Add(10*time.Millisecond), 100)
+	require.Len(t, taken, 1)
+	require.EqualValues(t, 100, taken[0].Queue)
+	require.Equal(t, 90*time.Millisecond, wait)
+	taken, _ = w.TakeWaiting(now.Add(100*time.Millisecond), 100)
+	require.Len(t, taken, 10)
+	require.Empty(t, w.waiting.refused)
+}

@@ -2,6 +2,7 @@ package wheel
 
 import (
 	"container/heap"
+	"maps"
 	"math/rand/v2"
 	"time"
 
@@ -39,7 +40,8 @@ type waitlists struct {
 	listOf   map[job.RunKey]listID
 	setAside map[uuid.UUID][]listID // where runs of a busy job wait
 	states   map[job.Limit]map[int32]*limitState
-	polled   map[job.Limit]bool // in this turn, in which others are still to be polled
+	polled   map[job.Limit]bool      // in this turn, in which others are still to be polled
+	refused  map[uuid.UUID]time.Time // until when the quota of a namespace refuses the runs of all its queues
 	changed  chan struct{}
 }
 
@@ -50,6 +52,7 @@ func newWaitlists() waitlists {
 		setAside: map[uuid.UUID][]listID{},
 		states:   map[job.Limit]map[int32]*limitState{},
 		polled:   map[job.Limit]bool{},
+		refused:  map[uuid.UUID]time.Time{},
 		changed:  make(chan struct{}, 1),
 	}
 }
@@ -177,6 +180,7 @@ func (w *Wheel) takeFirst(from openList) (r job.Run, ok bool) {
 func (w *Wheel) open(now time.Time) (open fifo[*listHeap], wait time.Duration) {
 	l := &w.waiting
 	wait = PermitPoll
+	maps.DeleteFunc(l.refused, func(_ uuid.UUID, until time.Time) bool { return !until.After(now) })
 	of := map[uuid.UUID]*listHeap{}
 	for id, list := range l.lists {
 		closed := len(list.eligible) == 0
@@ -198,6 +202,10 @@ func (w *Wheel) open(now time.Time) (open fifo[*listHeap], wait time.Duration) {
 			continue
 		}
 		namespace := w.namespaces[list.first().Queue]
+		if until, ok := l.refused[namespace]; ok {
+			wait = min(wait, until.Sub(now))
+			continue
+		}
 		lists := of[namespace]
 		if lists == nil {
 			lists = &listHeap{}
@@ -209,7 +217,8 @@ func (w *Wheel) open(now time.Time) (open fifo[*listHeap], wait time.Duration) {
 	for _, lists := range open.items {
 		heap.Init(lists)
 	}
-	rand.Shuffle(open.len(), func(i, j int) { open.items[i], open.items[j] = open.items[j], open.items[i] })
+	swap := func(i, j int) { open.items[i], open.items[j] = open.items[j], open.items[i] }
+	rand.Shuffle(open.len(), swap) //nolint:gosec // no secret
 	return open, wait
 }
 
