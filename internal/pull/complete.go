@@ -176,13 +176,14 @@ func (r *reports) add(one *report) (start bool, err error) {
 	return true, nil
 }
 
-// drop removes a report, unless it is being written.
+// drop removes a report, unless it is being written. The next report of its namespace gets its turn.
 func (r *reports) drop(one *report) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if i := slices.Index(r.waiting, one); i >= 0 {
 		r.waiting = slices.Delete(r.waiting, i, i+1)
 		r.share.Give(one.namespace, int64(len(one.completions)))
+		r.next[one.namespace] -= len(one.completions)
 	}
 }
 

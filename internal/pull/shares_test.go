@@ -113,3 +113,27 @@ func TestReportsTakeTurns(t *testing.T) {
 	require.NoError(t, add(victim, 1, "v5"))
 	require.Equal(t, []string{"v5"}, take())
 }
+
+// TestADroppedReportGivesItsTurnBack: workers that give up waiting do not put their namespace behind the others.
+func TestADroppedReportGivesItsTurnBack(t *testing.T) {
+	t.Parallel()
+	r := newReports()
+	mine, other := uuid.New(), uuid.New()
+	add := func(namespace uuid.UUID, n int) *report {
+		one := &report{namespace: namespace, completions: make([]job.Completion, n)}
+		_, err := r.add(one)
+		require.NoError(t, err)
+		return one
+	}
+	for range 3 {
+		add(other, 100)
+	}
+	for range 10 {
+		r.drop(add(mine, 100))
+	}
+	one := add(mine, 1)
+	require.Zero(t, one.turn)
+	r.drop(one)
+	r.drop(one)
+	require.Zero(t, add(mine, 1).turn, "once")
+}
