@@ -30,7 +30,7 @@ func echo(t *testing.T, status int) string {
 }
 
 // TestSecretsAppearNowhere (S15): the database's password, keys, and what users
-// put into headers, queries and payloads of their jobs are in no log line, metric,
+// put into headers, paths, queries and payloads of their jobs are in no log line, metric,
 // audit entry, problem or span, whatever goes wrong.
 func TestSecretsAppearNowhere(t *testing.T) {
 	t.Parallel()
@@ -50,7 +50,7 @@ func TestSecretsAppearNowhere(t *testing.T) {
 		id := w.must(c.key, "POST", "/api/v1/jobs", fmt.Sprintf(`{
 			"name":"echo-%d","schedule":"every 24h","payload":{"token":"canary1payload"},"retry":{"max_attempts":1},
 			"target":{"kind":"http","config":{
-				"url":"%s/?token=canary2query","headers":{"authorization":"canary3header"}}}}`,
+				"url":"%s/hooks/canary15path?token=canary2query","headers":{"authorization":"canary3header"}}}}`,
 			status, echo(t, status)), "id")
 		w.started(n, id)
 		ended++
@@ -103,11 +103,17 @@ func TestSecretsAppearNowhere(t *testing.T) {
 			}
 		}
 	}
+	// Messages of runs may repeat a payload, and nothing else.
+	var messages string
+	require.NoError(t,
+		pool.QueryRow(context.Background(), `SELECT string_agg(message, E'\n') FROM run_history`).Scan(&messages))
+	require.Contains(t, messages, "[hidden]")
+	require.NotContains(t, strings.ReplaceAll(messages, "canary1payload", ""), "canary")
 	// The canaries sing where they may: so they were there to be found.
 	var stored string
 	require.NoError(t,
 		pool.QueryRow(context.Background(), `SELECT string_agg(x::text, E'\n') FROM job_version x`).Scan(&stored))
-	for _, secret := range []string{"canary1payload", "canary2query", "canary3header"} {
+	for _, secret := range []string{"canary1payload", "canary2query", "canary3header", "canary15path"} {
 		require.Contains(t, stored, secret)
 	}
 }

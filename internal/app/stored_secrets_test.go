@@ -67,6 +67,7 @@ func TestStoredSecretsAppearNowhere(t *testing.T) {
 		"key":             "canary23header",
 		"password":        "canary24password",
 		"webhook-signing": "canary25signing",
+		"path":            "canary32path/x/canary33 path",
 	}
 	for name, value := range values {
 		got := w.call(c.key, "PUT", "/api/v1/secrets/"+name, `{"value":"before-`+value+`"}`)
@@ -83,7 +84,7 @@ func TestStoredSecretsAppearNowhere(t *testing.T) {
 		} {
 			id := w.must(c.key, "POST", "/api/v1/jobs", fmt.Sprintf(`{
 				"name":"echo-%d-%d","schedule":"every 24h","retry":{"max_attempts":1},
-				"target":{"kind":"http","config":{"url":%q,"keep_response":true,%s}}}`,
+				"target":{"kind":"http","config":{"url":"%s/hooks/${secret.path}/end?key=${secret.path}","keep_response":true,%s}}}`,
 				status, i, echo(t, status), auth), "id")
 			run := w.started(n, id)
 			if status == http.StatusAccepted {

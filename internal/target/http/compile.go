@@ -22,6 +22,7 @@ type compiled struct {
 	secrets []string
 	use     access.SecretUse
 
+	inURL    []string // names of secrets
 	stored   []stored
 	signing  string
 	unsigned bool
@@ -42,7 +43,7 @@ func compile(text string) (*compiled, error) {
 		headers: make(http.Header, len(c.headers)+1),
 		body:    c.body, hasBody: c.hasBody || c.bodiless(),
 		origin: c.url.Scheme + "://" + c.url.Host, secrets: secretsOf(&c), use: c.use(),
-		stored: c.stored, signing: c.signing, unsigned: c.unsigned, cert: c.cert, keep: c.keep,
+		inURL: c.inURL, stored: c.stored, signing: c.signing, unsigned: c.unsigned, cert: c.cert, keep: c.keep,
 	}
 	for name, value := range c.headers {
 		if name == "X-Idempotency-Key" {

@@ -2,12 +2,10 @@ package http
 
 import (
 	"encoding/json"
-	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/belfry-dev/belfry/internal/access"
@@ -15,15 +13,13 @@ import (
 	"github.com/belfry-dev/belfry/internal/target/settings"
 )
 
-// Limits of a config. job.MaxConfig limits its total size.
-const (
-	maxURL     = 2048 // bytes
-	maxHeaders = 64
-)
+// maxHeaders of a config. job.MaxConfig limits its total size.
+const maxHeaders = 64
 
 // config is a valid config.
 type config struct {
 	url     *url.URL
+	inURL   []string // names of the secrets in the path and the query of the URL
 	method  string
 	headers map[string]string // by canonical name
 	body    string
@@ -52,6 +48,9 @@ func (*Target) Uses(raw json.RawMessage) (out secret.Uses) {
 	out.SecretUse = c.use()
 	for _, s := range c.stored {
 		out.Add(secret.Text{Secret: s.secret})
+	}
+	for _, name := range c.inURL {
+		out.Add(secret.Text{Secret: name})
 	}
 	out.Add(secret.Text{Secret: c.signing}, secret.Text{Secret: c.cert})
 	return out
@@ -99,39 +98,6 @@ func parse(raw []byte) (config, error) {
 	}
 	r.body(&c, r.Fields["body"])
 	return c, r.Err()
-}
-
-func (r *reader) url(c *config, raw json.RawMessage) {
-	var text string
-	if raw == nil || json.Unmarshal(raw, &text) != nil || text == "" {
-		r.Add("url", "it is missing or not a string", "say where runs go, for example https://example.com/hook")
-		return
-	}
-	if len(text) > maxURL {
-		r.Add("url", fmt.Sprintf("%d bytes; at most %d are allowed", len(text), maxURL),
-			"send long data in the payload")
-		return
-	}
-	u, err := url.Parse(text)
-	switch {
-	case err != nil:
-		r.Add("url", "it is not a URL", "write for example https://example.com/hook, with special characters escaped")
-	case u.Scheme != "http" && u.Scheme != "https":
-		r.Add("url", "only http and https are supported", "begin it with https://")
-	case u.User != nil:
-		r.Add("url", "it has a user or password", "store the password as a secret and use auth.basic")
-	case u.Hostname() == "":
-		r.Add("url", "it names no host", "write for example https://example.com/hook")
-	case !validPort(u.Port()):
-		r.Add("url", "its port is not valid", "use 1 to 65535, or leave it out")
-	default:
-		c.url = u
-	}
-}
-
-func validPort(p string) bool {
-	n, err := strconv.ParseUint(p, 10, 16)
-	return p == "" || err == nil && n > 0
 }
 
 var methods = []string{

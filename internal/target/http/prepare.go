@@ -39,6 +39,9 @@ func (t *Target) prepare(ctx context.Context, c *compiled, a *job.Attempt) (*del
 		req.Header[runURL], req.Header[runToken] = []string{url}, []string{token}
 		d.hide = append(d.hide, token)
 	}
+	if failed := t.fillURL(ctx, d, a); failed != nil {
+		return nil, failed
+	}
 	for i := range c.stored {
 		s := &c.stored[i]
 		text, err := secret.Text{Secret: s.secret}.Read(ctx, t.opts.Secrets, a.Namespace, c.use)
