@@ -43,6 +43,7 @@ type Cluster struct {
 	ArchiveRequired bool // days are dropped only when the archive has them
 	ArchiveBehind   int  // days that are over and that the archive does not have
 
+	Undelivered  []string // NAMESPACE/KIND of targets that active jobs have and no node delivers to
 	Starved      []string // queues with due runs for workers, and no worker
 	PausedJobs   int      // for more than 7 days
 	PausedQueues []string

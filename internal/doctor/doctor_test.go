@@ -59,8 +59,11 @@ func TestJudge(t *testing.T) {
 		"old finding":       {"audit", doctor.Warning, found(8 * 24 * time.Hour)},
 		"finding":           {"audit", doctor.Failure, found(time.Hour)},
 		"little memory":     {"memory", doctor.Warning, func(f *doctor.Facts) { f.Machine.Memory = 64 << 20 }},
-		"paused jobs":       {"paused", doctor.Warning, func(f *doctor.Facts) { f.Cluster.PausedJobs = 3 }},
-		"hidden standbys":   {"standbys", doctor.NotChecked, hiddenStandbys},
+		"disabled kind": {"kinds", doctor.Warning, func(f *doctor.Facts) {
+			f.Cluster.Undelivered = []string{"default/nats"}
+		}},
+		"paused jobs":     {"paused", doctor.Warning, func(f *doctor.Facts) { f.Cluster.PausedJobs = 3 }},
+		"hidden standbys": {"standbys", doctor.NotChecked, hiddenStandbys},
 		"no bucket": {"archive-store", doctor.Failure, func(f *doctor.Facts) {
 			f.Machine.Archive = doctor.Probe{Asked: true, What: "file:///archive", Problem: "no such directory"}
 		}},

@@ -7,11 +7,23 @@ import (
 )
 
 var useChecks = []check{
+	{"use", "kinds", false, (*Facts).kinds},
 	{"use", "workers", false, (*Facts).workers},
 	{"use", "paused", false, (*Facts).paused},
 	{"use", "keys", false, (*Facts).keys},
 	{"use", "archive-store", false, (*Facts).archiveStore},
 	{"use", "archive-days", false, (*Facts).archiveDays},
+}
+
+func (f *Facts) kinds() verdict {
+	switch kinds := f.Cluster.Undelivered; {
+	case len(f.Cluster.Nodes) == 0:
+		return notChecked("no node is running")
+	case len(kinds) > 0:
+		return warn("Add the kinds to targets.kinds of all nodes, or set command.enabled, and restart them. Or delete the jobs.",
+			"runs wait because no node delivers to the kind of target of their jobs: %s", strings.Join(kinds, ", "))
+	}
+	return ok("nodes deliver to all kinds of targets that jobs have")
 }
 
 func (f *Facts) workers() verdict {

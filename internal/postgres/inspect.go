@@ -139,6 +139,22 @@ FROM (SELECT) one LEFT JOIN (
     WHERE (lost OR NOT synchronous) AND noticed_at > now() - interval '7 days'
     ORDER BY noticed_at DESC LIMIT 1) f ON true`
 
+// inspectKinds finds kinds of targets that active jobs have and no node delivers to. It steps from one kind of a
+// namespace to the next in an index, and looks at the newest 1,000 jobs of each.
+const inspectKinds = `
+WITH RECURSIVE used AS (
+    SELECT id, name, (SELECT min(target_kind) FROM job WHERE namespace_id = n.id) AS kind FROM namespace n
+    UNION ALL
+    SELECT id, name, (SELECT min(target_kind) FROM job WHERE namespace_id = u.id AND target_kind > u.kind)
+    FROM used u WHERE kind IS NOT NULL)
+SELECT name || '/' || kind FROM used u
+WHERE NOT EXISTS (SELECT FROM session
+                  WHERE queue_id IS NULL /* nodes */ AND expires_at > now() AND info -> 'kinds' ? u.kind)
+  AND EXISTS (SELECT FROM (SELECT state FROM job WHERE namespace_id = u.id AND target_kind = u.kind
+                           ORDER BY id DESC LIMIT 1000) j
+              WHERE state = 1 /* active */)
+ORDER BY 1 LIMIT 10`
+
 // inspectFindings looks at the newest $1 open findings of the audit. A missing occurrence that was backfilled since is
 // in the ledger, and its finding is not open.
 const inspectFindings = `
@@ -170,7 +186,14 @@ func (a *Admin) inspectCluster(ctx context.Context) (*doctor.Cluster, error) {
 	if err != nil && !noRows(err) {
 		return nil, err
 	}
-	rows, err := a.db.Query(ctx, `SELECT relname::text, n_live_tup, n_dead_tup FROM pg_stat_user_tables
+	rows, err := a.db.Query(ctx, inspectKinds)
+	if err != nil {
+		return nil, err
+	}
+	if c.Undelivered, err = pgx.CollectRows(rows, pgx.RowTo[string]); err != nil {
+		return nil, err
+	}
+	rows, err = a.db.Query(ctx, `SELECT relname::text, n_live_tup, n_dead_tup FROM pg_stat_user_tables
 		WHERE relid IN ('run'::regclass, 'cursor'::regclass, 'session'::regclass) ORDER BY relname`)
 	if err != nil {
 		return nil, err

@@ -1,12 +1,15 @@
 package postgres_test
 
 import (
+	"encoding/json"
 	"testing"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/doctor"
+	"github.com/belfry-dev/belfry/internal/job"
 )
 
 // TestInspectFindsOldFindings: an open finding is seen behind as many newer ones that were backfilled as are counted.
@@ -32,4 +35,34 @@ SELECT partition, 0, 1, job_id, due_at, due_at, due_at, now(), 1, 1, 2, 200, 1 F
 	require.NoError(t, err)
 	require.Equal(t, 1, c.Findings)
 	require.Equal(t, id, c.Newest.Job)
+}
+
+// TestInspectFindsKindsWithoutANode: active jobs whose kind of target no live node has.
+func TestInspectFindsKindsWithoutANode(t *testing.T) {
+	t.Parallel()
+	b := setupJobs(t)
+	undelivered := func() []string {
+		_, c, err := b.store.Inspect(t.Context())
+		require.NoError(t, err)
+		return c.Undelivered
+	}
+	require.Empty(t, undelivered())
+	for _, kind := range []string{"http", "nats", "kafka", "amqp"} {
+		d := definition(kind, everyMinute)
+		d.Target = job.Target{Kind: kind, Config: json.RawMessage(`{}`)}
+		_, err := b.store.CreateJob(t.Context(), job.CreateParams{
+			Namespace: access.DefaultNamespace, Definition: d, Actor: "test",
+		})
+		require.NoError(t, err)
+	}
+	b.exec(`UPDATE job SET state = 3, finished_at = now() WHERE target_kind = 'amqp'`)
+	node := func(kinds, expires string) {
+		b.exec(`INSERT INTO session (id, name, started_at, expires_at, info)
+			VALUES (gen_random_uuid(), 'n', now(), now() + $2::interval, jsonb_build_object('kinds', $1::jsonb))`, kinds, expires)
+	}
+	node(`["http", "noop"]`, "1 h")
+	node(`["nats"]`, "-1 h")
+	require.Equal(t, []string{"default/kafka", "default/nats"}, undelivered())
+	node(`["nats", "kafka"]`, "1 h")
+	require.Empty(t, undelivered())
 }

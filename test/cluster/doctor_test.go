@@ -381,6 +381,16 @@ var doctorFaults = []doctorFault{
 		return p.asked("BELFRY_COMMAND_ENABLED=true", "BELFRY_COMMAND_PROGRAMS=/usr/bin",
 			"BELFRY_COMMAND_BUBBLEWRAP=/no/such/program")
 	}},
+	{"kinds", doctor.Warning, func(p *patient) func() {
+		p.create(1, time.Hour, func(_ int, in *job.CreateParams) {
+			in.Definition.Name, in.Definition.Target = "disabled", job.Target{Kind: "disabled", Config: json.RawMessage(`{}`)}
+		})
+		return func() {
+			p.sql(`DELETE FROM job`)
+			p.sql(`DELETE FROM cursor`)
+			p.sql(`DELETE FROM run`)
+		}
+	}},
 	{"workers", doctor.Warning, func(p *patient) func() {
 		p.create(1, time.Hour, func(_ int, in *job.CreateParams) {
 			in.Definition.Name = "pulled"
