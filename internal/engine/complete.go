@@ -31,36 +31,37 @@ const (
 )
 
 // complete writes outcomes in batches: those that came in while the last batch was being written, and
-// those of the next completeDelay.
-func (e *Engine) complete(ctx context.Context) {
+// those of the next completeDelay. Successes are a queue of their own: they are written together in one statement, and do
+// not wait for outcomes that take one each, such as those of runs that are deferred again and again.
+func (e *Engine) complete(ctx context.Context, q *completions) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	var batch []job.Completion
 	for open := true; open; {
-		batch, open = e.collect(timer, batch)
+		batch, open = e.collect(timer, q, batch)
 		batch = e.completeBatch(ctx, batch, open)
 	}
 }
 
 // collect adds outcomes to those that were set aside, and returns whether there may be more. If some were set aside, it
 // waits no longer than completeRetry for others.
-func (e *Engine) collect(timer *time.Timer, batch []job.Completion) ([]job.Completion, bool) {
+func (e *Engine) collect(timer *time.Timer, q *completions, batch []job.Completion) ([]job.Completion, bool) {
 	wait := time.Hour
 	if len(batch) > 0 {
 		wait = completeRetry
 	}
 	timer.Reset(wait)
 	select {
-	case <-e.completed.added:
+	case <-q.added:
 		timer.Reset(completeDelay)
 		select {
 		case <-timer.C:
-		case <-e.completed.ended:
+		case <-q.ended:
 		}
 	case <-timer.C:
-	case <-e.completed.ended:
+	case <-q.ended:
 	}
-	return append(batch, e.completed.take(e.Batch)...), !e.completed.drained()
+	return append(batch, q.take(e.Batch)...), !q.drained()
 }
 
 // completeBatch writes a batch, and retries until the database accepts it: a known outcome must not be

@@ -42,7 +42,11 @@ func (e *Engine) deliverClaimed(ctx context.Context, timer *time.Timer, a job.At
 	// Blocks while the completers are behind, which keeps the slot occupied.
 	c := a.Completion(o)
 	c.Late = late
-	e.completed.put(a.Namespace, c)
+	if plainSuccess(&c) {
+		e.succeeded.put(a.Namespace, c)
+	} else {
+		e.decided.put(a.Namespace, c)
+	}
 }
 
 // awaitRunTime waits until the database clock has certainly reached a time. Runs are claimed a little

@@ -85,7 +85,8 @@ type Options struct {
 	// 1,000,000.
 	MaxUpcoming int
 	Batch       int // runs in one statement; 1000
-	// Claimers and Completers are how many statements of each kind may execute at the same time; 2.
+	// Claimers and Completers are how many statements of each kind may execute at the same time; 2. Successes have
+	// completers of their own.
 	Claimers, Completers int
 	KeepHistory          time.Duration // retention of history
 	ZoneRules            string        // identifies the time zone rules of this process
@@ -99,7 +100,8 @@ type Engine struct {
 
 	claimed   chan job.Attempt
 	undecided chan job.Run
-	completed *completions
+	succeeded *completions
+	decided   *completions // outcomes that take a decision, and a statement, each
 	slots     slots
 	inFlight  inFlight
 
@@ -154,7 +156,8 @@ func New(o Options) *Engine {
 		woken:     woken{changed: make(chan struct{}, 1)},
 		claimed:   make(chan job.Attempt, o.Slots), // as many as slots, so a claimer never blocks
 		undecided: make(chan job.Run, o.Batch),
-		completed: newCompletions(o.Slots),
+		succeeded: newCompletions(o.Slots),
+		decided:   newCompletions(o.Slots),
 	}
 }
 
@@ -173,7 +176,8 @@ func (e *Engine) Run(ctx context.Context, drain time.Duration) error {
 		deliver.Go(func() { e.deliver(work) })
 	}
 	for range e.Completers {
-		complete.Go(func() { e.complete(work) })
+		complete.Go(func() { e.complete(work, e.succeeded) })
+		complete.Go(func() { e.complete(work, e.decided) })
 	}
 
 	<-ctx.Done()
@@ -185,7 +189,8 @@ func (e *Engine) Run(ctx context.Context, drain time.Duration) error {
 	admit.Wait()
 	close(e.claimed)
 	deliver.Wait()
-	e.completed.close()
+	e.succeeded.close()
+	e.decided.close()
 	complete.Wait()
 	if work.Err() != nil {
 		return errors.New("engine: stopped before all attempts were reported; " +
