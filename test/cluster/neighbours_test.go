@@ -109,6 +109,7 @@ func TestNeighbours(t *testing.T) {
 	slots := number("SLOTS", 60)
 	s := setup{nodes: 3, api: true, slow: immediately, env: []string{
 		fmt.Sprintf("BELFRY_SLOTS=%d", slots), "BELFRY_TARGETS_KINDS=http,worker,nats",
+		"BELFRY_API_CONNECTIONS=2", // as for a database with few cores: each connection of the three nodes competes for them
 	}}
 	if long { // its own, because other programs may use the one that tests share
 		s.on = newDatabase(t, "fsync=off", "shared_buffers=512MB", "max_wal_size=4GB",
