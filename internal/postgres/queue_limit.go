@@ -54,7 +54,9 @@ func (e *Engine) LimitQueue(ctx context.Context, o job.QueueParams) error {
 	var id int32
 	var was bool
 	err := e.api.db.Tx(ctx, pool.In(o.Namespace), "queue.limit", func(tx pgx.Tx) (err error) {
-		lock := `SELECT id, limited FROM queue WHERE namespace_id = $1 AND name = $2 FOR UPDATE`
+		// Not "limited": of a queue that only a quota of runs limits, runs that started before the quota have no permit.
+		lock := `SELECT id, max_running IS NOT NULL OR rate IS NOT NULL FROM queue
+WHERE namespace_id = $1 AND name = $2 FOR UPDATE`
 		err = tx.QueryRow(ctx, lock, o.Namespace, o.Name).Scan(&id, &was)
 		if noRows(err) {
 			return ErrNotFound

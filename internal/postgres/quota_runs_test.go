@@ -92,3 +92,26 @@ func jobsOf(refused []job.Refused) (out []uuid.UUID) {
 	}
 	return out
 }
+
+// TestALimitAfterAQuotaCountsLiveRuns: runs that started before the namespace had a quota have no permit. A limit that
+// their queue gets later counts them nevertheless.
+func TestALimitAfterAQuotaCountsLiveRuns(t *testing.T) {
+	t.Parallel()
+	b := setupLimits(t)
+	ctx := t.Context()
+	b.exec(`INSERT INTO namespace (id, name) VALUES ($1, 'mine')`, b.namespace)
+	keys := b.due(2, func(_ int, d *job.Definition) { d.Queue = "q" })
+	live, err := b.store.Claim(ctx, b.session, keys[:1], 0)
+	require.NoError(t, err)
+	require.Len(t, live, 1)
+	many := int64(1000)
+	_, err = b.store.SetQuotas(ctx, "mine", access.QuotaParams{access.QuotaRuns: &many})
+	require.NoError(t, err)
+	require.NoError(t, b.store.LimitQueue(ctx, job.QueueParams{
+		Namespace: b.namespace, Name: "q", Limits: job.QueueLimits{MaxRunning: 1}, Actor: "test",
+	}))
+	attempts, refused := b.claim(keys[1])
+	require.Empty(t, attempts)
+	require.Len(t, refused, 1)
+	require.Equal(t, 1, refused[0].Running)
+}
