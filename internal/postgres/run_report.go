@@ -31,14 +31,13 @@ func (e *Engine) ReportRun(ctx context.Context, r access.Report, o job.Outcome) 
 }
 
 func (e *Engine) checkReport(ctx context.Context, r access.Report) error {
-	var expired bool
-	if err := e.db.QueryRow(ctx, `SELECT belfry_clock() > $1`, r.Until).Scan(&expired); err != nil {
+	return e.api.db.Query(ctx, pool.In(r.Namespace), func(rows pgx.Rows) error {
+		expired, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[bool])
+		if err == nil && expired {
+			err = access.ErrReportExpired
+		}
 		return err
-	}
-	if expired {
-		return access.ErrReportExpired
-	}
-	return nil
+	}, `SELECT belfry_clock() > $1`, r.Until)
 }
 
 const reportedRun = `
