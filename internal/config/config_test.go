@@ -301,6 +301,15 @@ func TestWarnings(t *testing.T) {
 	t.Parallel()
 	readable := write(t, "readable.yaml", "database_url: postgres://belfry:secret@db/belfry")
 	require.NoError(t, os.Chmod(readable, 0o644))
+	keyset, withKeyset := write(t, "keyset.json", "{}"), write(t, "keyset.yaml", "secrets: {keyset: '{}'}")
+	require.NoError(t, os.Chmod(keyset, 0o640))
+	require.NoError(t, os.Chmod(withKeyset, 0o644))
+	private := write(t, "private.json", "{}")
+	require.NoError(t, os.Chmod(private, 0o600))
+	others := func(path string) string {
+		return "the keyset for secrets is in " + path + ", which other users of this machine can read; " +
+			"let only this program's user read it: chmod 600"
+	}
 	for name, tc := range map[string]struct{ environ, flags, want string }{
 		"open to all": {
 			"", "--listen 0.0.0.0:8420 --insecure-listen",
@@ -334,6 +343,15 @@ func TestWarnings(t *testing.T) {
 				", which every user of this machine can read; chmod o-r it, " +
 				"or use BELFRY_DATABASE_URL or BELFRY_DATABASE_URL_FILE",
 		},
+		"keyset on the command line": {
+			"", "--secrets-keyset {}",
+			"the keyset for secrets is on the command line, where every user of this machine can read it; " +
+				"use BELFRY_SECRETS_KEYSET or BELFRY_SECRETS_KEYSET_FILE",
+		},
+		"keyset for a group":          {"BELFRY_SECRETS_KEYSET_FILE=" + keyset, "", others(keyset)},
+		"keyset in the configuration": {"", "--config " + withKeyset, others(withKeyset)},
+		"keyset for this user":        {"", "--secrets-keyset-file " + private, ""},
+		"keyset in the environment":   {"BELFRY_SECRETS_KEYSET={}", "", ""},
 		"a slip": {
 			"BELFRY_SLOT=5", "", "the environment variable BELFRY_SLOT is no setting; did you mean BELFRY_SLOTS?",
 		},

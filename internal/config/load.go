@@ -234,6 +234,7 @@ func (v *Values) check() error {
 		)
 	}
 	v.warnPassword(warn)
+	v.warnKeyset(warn)
 	return nil
 }
 
@@ -256,6 +257,34 @@ func (v *Values) warnPassword(warn func(format string, args ...any)) {
 			warn("the database's password is in %s, which every user of this machine can read; chmod o-r it, or %s",
 				from.path, advice)
 		}
+	}
+}
+
+// warnKeyset warns about a keyset that others can read. A file of another user, such as a mounted secret, may be readable
+// by a group so that this process can read it.
+func (v *Values) warnKeyset(warn func(format string, args ...any)) {
+	const key = "secrets.keyset"
+	if v.Secrets.Keyset == "" {
+		return
+	}
+	from := v.Source(key)
+	path, own := from.path, false
+	switch {
+	case from.Kind == "flag":
+		warn("the keyset for secrets is on the command line, where every user of this machine can read it; use %s or %s",
+			envName(key), envName(key+"_file"))
+		return
+	case path == "" && from.Kind == "file":
+		path, own = v.Secrets.KeysetFile, true
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return // it is in the environment
+	}
+	mode := info.Mode().Perm()
+	if mode&0o004 != 0 || mode&0o040 != 0 && own && isOurs(info) {
+		warn("the keyset for secrets is in %s, which other users of this machine can read; let only this program's user "+
+			"read it: chmod 600", path)
 	}
 }
 
