@@ -4,16 +4,20 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/belfry-dev/belfry/internal/access"
 )
 
 const insertQueues = `
 INSERT INTO queue (namespace_id, name) SELECT $1, n FROM unnest($2::text[]) n ON CONFLICT DO NOTHING`
 
-// findQueues finds or creates the queues of all jobs, and returns how many it has created.
+// findQueues finds or creates the queues of all jobs, and returns how many it has created. It creates none if a quota does
+// not allow the jobs or their queues.
 func (c *creation) findQueues(ctx context.Context) (found map[string]int32, created int64, err error) {
 	var names []string
 	for _, n := range c.jobs {
@@ -38,7 +42,13 @@ func (c *creation) findQueues(ctx context.Context) (found map[string]int32, crea
 		case try > 0:
 			return nil, 0, errMoved
 		}
-		tag, err := c.tx.Exec(ctx, insertQueues, c.namespace, names)
+		missing := slices.DeleteFunc(slices.Clone(names), func(name string) bool { _, ok := found[name]; return ok })
+		adds := maps.Clone(c.adds)
+		adds[access.QuotaQueues] = int64(len(missing))
+		if err := adds.refuse(ctx, c.tx, c.namespace); err != nil {
+			return nil, 0, err
+		}
+		tag, err := c.tx.Exec(ctx, insertQueues, c.namespace, missing)
 		if err != nil {
 			return nil, 0, err
 		}

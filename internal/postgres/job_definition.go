@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
@@ -232,6 +233,9 @@ func findQueue(
 	err = tx.QueryRow(ctx, selectQueue, namespace, name).Scan(&id)
 	if !noRows(err) {
 		return id, false, err
+	}
+	if err := (additions{access.QuotaQueues: 1}).refuse(ctx, tx, namespace); err != nil {
+		return 0, false, err
 	}
 	tag, err := tx.Exec(
 		ctx, `INSERT INTO queue (namespace_id, name) VALUES ($1, $2) ON CONFLICT DO NOTHING`, namespace, name,

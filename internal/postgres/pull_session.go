@@ -26,14 +26,16 @@ func (e *Engine) OpenSession(
 	}
 	w = job.WorkerSession{ID: uuid.New(), Namespace: o.Namespace, QueueName: o.Queue, Name: o.Name}
 	err = e.api.db.Tx(ctx, pool.In(o.Namespace), "open a session", func(tx pgx.Tx) error {
+		if o.Adopt == uuid.Nil { // before the queue, whose id would be used up
+			if err := e.mayOpen(ctx, tx, o.Namespace, false); err != nil {
+				return err
+			}
+		}
 		var created bool
 		if w.Queue, created, err = queueOf(ctx, tx, o); err != nil {
 			return err
 		}
 		if o.Adopt == uuid.Nil {
-			if err := e.mayOpen(ctx, tx, o.Namespace, false); err != nil {
-				return err
-			}
 			row := tx.QueryRow(ctx, insertSession, w.ID, w.Name, o.TTL, w.Namespace, w.Queue, o.Slots)
 			if err := row.Scan(&w.ExpiresAt); err != nil {
 				return err

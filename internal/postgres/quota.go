@@ -145,14 +145,28 @@ func exceeded(quotas []access.QuotaError) error {
 	return nil
 }
 
+func (a additions) readNow(ctx context.Context, tx pgx.Tx, namespace uuid.UUID) (quotas []access.QuotaError, err error) {
+	var batch pgx.Batch
+	a.read(&batch, namespace, &quotas)
+	return quotas, tx.SendBatch(ctx, &batch).Close()
+}
+
+// refuse returns an access.QuotaError if a quota does not allow now what is to be added. It is not exact, see check. It
+// comes before the insert of queues, because an id that a transaction takes is used up even if it rolls back.
+func (a additions) refuse(ctx context.Context, tx pgx.Tx, namespace uuid.UUID) error {
+	quotas, err := a.readNow(ctx, tx, namespace)
+	if err != nil {
+		return err
+	}
+	return exceeded(quotas)
+}
+
 // check returns an access.QuotaError if a namespace now has more than a quota allows. The transaction has added
 // something, and has written its audit entry after that. The lock of the audit log makes quotas exact: whoever had
 // the lock before has committed, so it is counted, and whoever gets it later counts this transaction.
 func (a additions) check(ctx context.Context, tx pgx.Tx, namespace uuid.UUID) error {
-	var batch pgx.Batch
-	var quotas []access.QuotaError
-	a.read(&batch, namespace, &quotas)
-	if err := tx.SendBatch(ctx, &batch).Close(); err != nil {
+	quotas, err := a.readNow(ctx, tx, namespace)
+	if err != nil {
 		return err
 	}
 	for i := range quotas {
