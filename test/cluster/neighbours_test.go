@@ -65,7 +65,18 @@ SELECT (SELECT count(*) FROM run WHERE job_id IN (SELECT id FROM job WHERE names
 // period is how late the runs of the attacked namespace were for a while, by the clock of the database.
 type period struct {
 	started, ended figures
+	bySecond       map[time.Time]figures // ended, by when they were due
 	cpu            cpuTime
+}
+
+// slow is in how many seconds the runs that were due ended late: their p99 is more than twice that of others.
+func (p period) slow(alone figures) (n int) {
+	for _, f := range p.bySecond {
+		if len(alone) > 0 && f.percentile(99) > 2*alone.percentile(99) {
+			n++
+		}
+	}
+	return n
 }
 
 // measure measures a while.
@@ -75,7 +86,10 @@ func (a *attacker) measure(d time.Duration) period {
 	<-time.After(d)
 	p, to := period{cpu: a.cpu().minus(cpu)}, a.c.now()
 	a.c.awaitEnded(to, 5*time.Minute)
-	p.started, p.ended = a.c.late(from, to)
+	p.started, p.bySecond = a.c.late(from, to)
+	for _, f := range p.bySecond {
+		p.ended = append(p.ended, f...)
+	}
 	return p
 }
 
@@ -149,7 +163,8 @@ func TestNeighbours(t *testing.T) {
 		a.clear()
 		after := a.measure(alone)
 		t.Log(during.row(fmt.Sprintf("%d %s", attack.number, attack.what), before.with(after),
-			fmt.Sprintf("slots=%d held=%d done=%d refused=%d", taken, effect.Held, effect.Done, effect.Refused)))
+			fmt.Sprintf("slow=%d/%d slots=%d held=%d done=%d refused=%d", during.slow(before.with(after).ended),
+				len(during.bySecond), taken, effect.Held, effect.Done, effect.Refused)))
 		if long {
 			t.Log(after.row("alone", period{}, ""))
 		}
@@ -187,22 +202,24 @@ SELECT clock_timestamp() > $2 AND NOT EXISTS (SELECT FROM run WHERE job_id = ANY
 }
 
 // late is how long after their due time runs reached the sink, and ended by the clock of the database.
-func (c *cluster) late(from, to time.Time) (started, ended figures) {
+func (c *cluster) late(from, to time.Time) (started figures, ended map[time.Time]figures) {
 	c.t.Helper()
+	ended = map[time.Time]figures{}
 	for _, x := range c.sink.since(from) {
 		if !x.due.Before(from) && x.due.Before(to) {
 			started = append(started, x.received.Sub(x.due))
 		}
 	}
 	rows, err := c.pool.Query(c.t.Context(), `
-SELECT ended_at - due_at FROM run_history
+SELECT due_at, ended_at - due_at FROM run_history
 WHERE job_id = ANY ($1) AND due_at >= $2 AND due_at < $3 AND ended = 1`, c.victims(), from, to)
 	require.NoError(c.t, err)
 	defer rows.Close()
 	for rows.Next() {
+		var due time.Time
 		var d time.Duration
-		require.NoError(c.t, rows.Scan(&d))
-		ended = append(ended, d)
+		require.NoError(c.t, rows.Scan(&due, &d))
+		ended[due] = append(ended[due], d)
 	}
 	require.NoError(c.t, rows.Err())
 	return started, ended
