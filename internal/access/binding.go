@@ -45,7 +45,8 @@ func (b SecretBinding) Validate() error {
 	for i, host := range b.Hosts {
 		if !hostForm.MatchString(host) {
 			c.Add(fmt.Sprintf("hosts.%d", i), "it is not a host",
-				"write for example hooks.example.com or *.example.com, in lower case and without a scheme and port")
+				"write for example hooks.example.com or *.example.com, in lower case, with other letters than ASCII as xn--, "+
+					"and without a scheme, port and zone")
 		}
 	}
 	for i, kind := range b.Kinds {
@@ -99,11 +100,17 @@ func (b SecretBinding) Check(name string, use SecretUse) error {
 		name, strings.Join(b.Hosts, ", "), problem.Printable(where))}
 }
 
-// hostMatches compares hosts without case and the dot at the end of a name. Addresses must be written the same way.
+// hostMatches compares hosts without case and the dot at the end of a name. Addresses must be written the same way. Only
+// the case of A to Z is ignored: strings.ToLower turns other letters into ASCII, and resolvers take them for other names.
 func hostMatches(allowed, host string) bool {
-	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	host = strings.Map(func(r rune) rune {
+		if 'A' <= r && r <= 'Z' {
+			return r - 'A' + 'a'
+		}
+		return r
+	}, strings.TrimSuffix(host, "."))
 	if below, wildcard := strings.CutPrefix(allowed, "*"); wildcard {
-		return len(host) > len(below) && strings.HasSuffix(host, below)
+		return !strings.Contains(host, ":") && len(host) > len(below) && strings.HasSuffix(host, below)
 	}
 	return allowed == host
 }

@@ -13,6 +13,7 @@ import (
 func TestSecretBinding(t *testing.T) {
 	t.Parallel()
 	hosts := access.SecretBinding{Hosts: []string{"hooks.example.com", "*.example.org", "10.0.0.5", "fd00::5"}}
+	idn := access.SecretBinding{Hosts: []string{"api.github.example", "kafka.example"}}
 	for _, c := range []struct {
 		binding access.SecretBinding
 		kind    string
@@ -37,6 +38,15 @@ func TestSecretBinding(t *testing.T) {
 		{hosts, "kafka", "a.example.org evil.example", "not to evil.example"},
 		{hosts, "kafka", "evil.example a.example.org", "not to evil.example"},
 		{hosts, "command", "", "not to a command"},
+		// What a resolver makes of these names is not what case folding makes of them.
+		{idn, "http", "api.github.example", ""},
+		{idn, "http", "API.GITHUB.EXAMPLE", ""},
+		{idn, "http", "api.g\u0130thub.example", "not to api.g"},
+		{idn, "http", "\u212aafka.example", "not to"},
+		{idn, "http", "api.github\u3002example", "not to"},
+		{hosts, "http", "fd00::5%eth0", "not to"},
+		{hosts, "http", "fe80::1%a.example.org", "not to"},
+		{hosts, "http", "a:b.example.org", "not to"},
 		{access.SecretBinding{Kinds: []string{"command"}}, "command", "", ""},
 		{access.SecretBinding{Kinds: []string{"command"}}, "http", "a.example", "of kind command, not http"},
 		{access.SecretBinding{[]string{"a.example"}, []string{"kafka"}}, "http", "a.example", "of kind kafka, not http"},
@@ -57,7 +67,7 @@ func TestSecretBindingIsValidated(t *testing.T) {
 	require.NoError(t, good.Validate())
 	for _, host := range []string{
 		"", "*", "a.*.example", "https://a.example", "a.example:443", "a.example/x", "A.example", "a example", "-a", "a-",
-		strings.Repeat("a", 300),
+		strings.Repeat("a", 300), "g\u0131thub.example", "\u212aafka.example", "a\u3002example", "fe80::1%eth0", "*.1::2",
 	} {
 		found := problem.All(access.SecretBinding{Hosts: []string{host}}.Validate())
 		require.Len(t, found, 1, host)

@@ -176,7 +176,7 @@ func (r *Reader) servers(c *Config) {
 }
 
 func validHost(host string) bool {
-	return host != "" && len(host) <= maxName && !strings.ContainsAny(host, "/@ \t\r\n")
+	return host != "" && len(host) <= maxName && !strings.ContainsAny(host, "/@") && settings.PlainHost(host)
 }
 
 func validPort(port string) bool {

@@ -180,7 +180,7 @@ func TestForbiddenAddresses(t *testing.T) {
 	require.Zero(t, connects.Load(), "forbidden connections")
 	t.Logf("%d spellings: %v", len(hosts), seen)
 
-	// Check that the listener counts: with loopback allowed, many connections arrive.
+	// Check that the listener counts: with loopback allowed, connections arrive by several spellings.
 	g, err = guard.New(guard.Options{Resolver: resolver, Allow: []string{"127.0.0.0/8", "::1/128"}})
 	require.NoError(t, err)
 	open := newTarget(t, http.Options{Guard: g})
@@ -189,7 +189,7 @@ func TestForbiddenAddresses(t *testing.T) {
 			open.Deliver(t.Context(), a)
 		}
 	}
-	require.GreaterOrEqual(t, connects.Load(), int64(10))
+	require.GreaterOrEqual(t, connects.Load(), int64(5))
 }
 
 // TestRebinding: the target never connects to a forbidden address through a name that resolved to an

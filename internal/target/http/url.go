@@ -12,6 +12,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/target/secret"
+	"github.com/belfry-dev/belfry/internal/target/settings"
 )
 
 // Limits of a URL.
@@ -50,6 +51,9 @@ func (r *reader) url(c *config, raw json.RawMessage) {
 		r.Add("url", "it has a user or password", "store the password as a secret and use auth.basic")
 	case u.Hostname() == "":
 		r.Add("url", "it names no host", "write for example https://example.com/hook")
+	case !settings.PlainHost(u.Hostname()):
+		r.Add("url", "its host has characters other than ASCII, or a zone",
+			"write the name as DNS has it (xn--bcher-kva.example), and an address without its zone")
 	case !validPort(u.Port()):
 		r.Add("url", "its port is not valid", "use 1 to 65535, or leave it out")
 	default:

@@ -10,6 +10,7 @@ package settings
 import (
 	"encoding/json"
 	"errors"
+	"strings"
 
 	"github.com/belfry-dev/belfry/internal/problem"
 	"github.com/belfry-dev/belfry/internal/target/message"
@@ -55,6 +56,12 @@ func (r *Reader) Add(field, text, fix string) {
 
 // Err returns all problems, joined, or nil.
 func (r *Reader) Err() error { return errors.Join(r.problems...) }
+
+// PlainHost reports whether a host is written as it is dialed: in ASCII and without an IPv6 zone. Others are refused,
+// because secrets are bound to hosts, and dialing would convert them to other names (IDNA).
+func PlainHost(host string) bool {
+	return !strings.ContainsFunc(host, func(r rune) bool { return r <= ' ' || r > '~' || r == '%' })
+}
 
 // ShowName makes a name that a user wrote short and printable.
 func ShowName(name string) string { return message.Clean(name, maxShown) }
