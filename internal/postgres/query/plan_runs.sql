@@ -17,7 +17,8 @@ SELECT c.partition, 0, j.version, j.id, c.due_at, t.run_at, 0 /* pending */, 0, 
 FROM c, LATERAL (
     SELECT version, id, priority, admit, queue_id, concurrency_key, concurrency_max, handler, jitter_ms FROM job
     WHERE partition = c.partition AND cursor_id = c.cursor_id AND state = 1 /* active */ AND runs_left IS NULL
-      AND (cursor_id, id) > (c.cursor_id, $7) AND (cursor_id, id) <= (c.cursor_id, $8) AND plan_from <= c.due_at AND (end_at IS NULL OR c.due_at < end_at)
+      AND (cursor_id, id) > (c.cursor_id, $7) AND (cursor_id, id) <= (c.cursor_id, $8)
+      AND plan_from <= c.due_at AND (end_at IS NULL OR c.due_at < end_at)
     OFFSET 0) j, LATERAL (
     SELECT CASE WHEN j.jitter_ms = 0 THEN c.run_at ELSE greatest(c.run_at, c.due_at + interval '1 ms' * (
         ('x' || encode(substring(sha256(int8send((extract(epoch FROM c.due_at) * 1000000)::bigint) ||

@@ -14,7 +14,8 @@ WITH c AS MATERIALIZED (
                runs_left
         FROM job
         WHERE partition = c.partition AND cursor_id = c.cursor_id AND state = 1 /* active */ AND runs_left IS NOT NULL
-          AND (cursor_id, id) > (c.cursor_id, $7) AND (cursor_id, id) <= (c.cursor_id, $8) AND plan_from <= c.due_at AND (end_at IS NULL OR c.due_at < end_at)
+          AND (cursor_id, id) > (c.cursor_id, $7) AND (cursor_id, id) <= (c.cursor_id, $8)
+          AND plan_from <= c.due_at AND (end_at IS NULL OR c.due_at < end_at)
         OFFSET 0) j
 )
 INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, origin, admit, queue_id,
