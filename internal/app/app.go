@@ -242,7 +242,7 @@ func newNode(ctx context.Context, c Config, db *postgres.DB, log *slog.Logger, m
 	}
 	options := engine.Options{
 		Planner: store, Claimer: store, Completer: store, Queues: store, Limits: store, History: store, Pruner: store,
-		Auditor: store, Leases: db.Admin(), Logins: db.Admin(), Minutes: db.Admin(),
+		Auditor: store, Leases: db.Admin(), Logins: db.Admin(), Minutes: db.Admin(), Namespaces: db.Admin(),
 		Member: n.member, Targets: targets, Bound: n.bound, Log: log, Observe: m, OnRound: c.Systemd.Round,
 		Slots: c.Slots, LookAhead: c.LookAhead, SweepPause: c.SweepPause, WakeBack: c.WakeBack,
 		KeepHistory: c.KeepHistory, ZoneRules: zoneRules(zoneSources()),

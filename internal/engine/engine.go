@@ -54,24 +54,25 @@ type Tracer interface {
 
 // Options of an Engine. Zero values mean the defaults.
 type Options struct {
-	Planner   Planner
-	Claimer   Claimer
-	Completer Completer
-	Queues    Queues  // nil: no queue is ever paused or limited
-	Limits    Limits  // nil: there are no limits
-	History   History // nil: this engine does not prune
-	Pruner    Pruner  // nil: this engine does not prune
-	Logins    Logins  // needed if there is a Pruner
-	Minutes   Minutes // needed if there is a Pruner
-	Auditor   Auditor // nil: this engine does not audit
-	Leases    Leases  // for FailedOver
-	Member    Member
-	Targets   map[string]Target // by kind
-	Bound     *clock.Bound
-	Log       *slog.Logger
-	Observe   Observer          // may be nil
-	OnRound   func(loop string) // called after each round of a loop; may be nil
-	Tracer    Tracer            // nil: tracing is off
+	Planner    Planner
+	Claimer    Claimer
+	Completer  Completer
+	Queues     Queues     // nil: no queue is ever paused or limited
+	Namespaces Namespaces // nil: all queues share one turn
+	Limits     Limits     // nil: there are no limits
+	History    History    // nil: this engine does not prune
+	Pruner     Pruner     // nil: this engine does not prune
+	Logins     Logins     // needed if there is a Pruner
+	Minutes    Minutes    // needed if there is a Pruner
+	Auditor    Auditor    // nil: this engine does not audit
+	Leases     Leases     // for FailedOver
+	Member     Member
+	Targets    map[string]Target // by kind
+	Bound      *clock.Bound
+	Log        *slog.Logger
+	Observe    Observer          // may be nil
+	OnRound    func(loop string) // called after each round of a loop; may be nil
+	Tracer     Tracer            // nil: tracing is off
 
 	LookAhead time.Duration // how far ahead runs are planned; 60s
 	Lead      time.Duration // how long before its run time a run is claimed; 250ms

@@ -12,6 +12,10 @@ import (
 // Queues is the store as the loop "queues" uses it.
 type Queues interface {
 	PausedAndLimitedQueues(ctx context.Context) (paused, limited []int32, err error)
+}
+
+// Namespaces is the store as the wheel uses it.
+type Namespaces interface {
 	NamespacesOfQueues(ctx context.Context, queues []int32) (map[int32]uuid.UUID, error)
 }
 
@@ -38,8 +42,8 @@ func (e *Engine) queuesOnce(ctx context.Context) (time.Duration, error) {
 // add adds runs to the wheel. It first reads the namespaces of queues that are new to this node, because namespaces take
 // turns. If that fails, those queues share a turn until it succeeds for later runs of theirs.
 func (e *Engine) add(ctx context.Context, runs []job.Run) {
-	if unknown := e.wheel.Unknown(runs); len(unknown) > 0 && e.Queues != nil {
-		if of, err := e.Queues.NamespacesOfQueues(ctx, unknown); err == nil {
+	if unknown := e.wheel.Unknown(runs); len(unknown) > 0 && e.Namespaces != nil {
+		if of, err := e.Namespaces.NamespacesOfQueues(ctx, unknown); err == nil {
 			e.wheel.SetNamespaces(of)
 		}
 	}

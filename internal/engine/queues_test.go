@@ -19,10 +19,6 @@ type namespaces struct {
 	fails bool
 }
 
-func (n *namespaces) PausedAndLimitedQueues(context.Context) (paused, limited []int32, err error) {
-	return nil, nil, nil
-}
-
 func (n *namespaces) NamespacesOfQueues(_ context.Context, queues []int32) (map[int32]uuid.UUID, error) {
 	n.asked = append(n.asked, queues)
 	if n.fails {
@@ -45,7 +41,7 @@ func TestNewQueuesHaveTheirTurn(t *testing.T) {
 		}
 		runs = append(runs, job.Run{Key: job.Key{Job: uuid.New(), DueAt: due}, RunAt: due, Queue: q})
 	}
-	e := &Engine{Options: Options{Queues: store}, wheel: wheel.New(0)}
+	e := &Engine{Options: Options{Namespaces: store}, wheel: wheel.New(0)}
 	store.fails = true
 	e.add(t.Context(), runs[:1])
 	require.Equal(t, 1, e.wheel.Len(), "without an answer they are added nevertheless")

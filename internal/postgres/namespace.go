@@ -106,3 +106,18 @@ func (a *Admin) Namespaces(ctx context.Context) ([]access.Namespace, error) {
 	}
 	return out, nil
 }
+
+// NamespacesOfQueues returns the namespaces of queues.
+func (a *Admin) NamespacesOfQueues(ctx context.Context, queues []int32) (map[int32]uuid.UUID, error) {
+	rows, err := a.db.Query(ctx, `SELECT id, namespace_id FROM queue WHERE id = ANY ($1)`, queues)
+	out := make(map[int32]uuid.UUID, len(queues))
+	if err == nil {
+		var id int32
+		var namespace uuid.UUID
+		_, err = pgx.ForEachRow(rows, []any{&id, raw(&namespace)}, func() error { out[id] = namespace; return nil })
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the namespaces of queues: %w", err)
+	}
+	return out, nil
+}

@@ -99,21 +99,6 @@ func (a *API) setQueue(ctx context.Context, o job.QueueParams, action string, pa
 	})
 }
 
-// NamespacesOfQueues returns the namespaces of queues.
-func (e *Engine) NamespacesOfQueues(ctx context.Context, queues []int32) (map[int32]uuid.UUID, error) {
-	rows, err := e.db.Query(ctx, `SELECT id, namespace_id FROM queue WHERE id = ANY ($1)`, queues)
-	out := make(map[int32]uuid.UUID, len(queues))
-	if err == nil {
-		var id int32
-		var namespace uuid.UUID
-		_, err = pgx.ForEachRow(rows, []any{&id, raw(&namespace)}, func() error { out[id] = namespace; return nil })
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the namespaces of queues: %w", err)
-	}
-	return out, nil
-}
-
 // PausedAndLimitedQueues lists the queues of all namespaces that are paused, and those that have a limit.
 func (e *Engine) PausedAndLimitedQueues(ctx context.Context) (paused, limited []int32, err error) {
 	const special = `SELECT ARRAY(SELECT id FROM queue WHERE paused), ARRAY(SELECT id FROM queue WHERE limited)`

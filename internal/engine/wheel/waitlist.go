@@ -120,8 +120,8 @@ func (l *waitlists) push(id listID, r job.Run) {
 }
 
 // TakeWaiting takes up to n runs from the waitlists that may get a permit, and at most one of each job.
-// Namespaces take turns, and the runs of each are in order. The caller gives each run back with Release or one of the Return methods. If there is none,
-// it returns how long to wait unless WaitlistsChanged is signalled.
+// Namespaces take turns, and the runs of each are in order. The caller gives each run back with Release or one of the
+// Return methods. If there is none, it returns how long to wait unless WaitlistsChanged is signalled.
 func (w *Wheel) TakeWaiting(now time.Time, n int) (out []job.Run, wait time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
