@@ -134,6 +134,7 @@ type apiStore struct {
 // newAPI creates the API. It has its own database connections, so that the engine never waits for users.
 func (n *node) newAPI(db *postgres.DB) *server.Server {
 	store := apiStore{db.API(), db.Admin(), db.Engine(), db.Views(), db.Operations()}
+	checks := target.Checks{Targets: n.targets, Kinds: config.AllKinds(), Bindings: store}
 	options := server.Options{
 		Keys: store, Jobs: store, Verbs: store, Versions: store, Ledger: store, Load: store,
 		Stories: store, DeadLetters: store, Operations: store, Logins: store, LoginCode: n.config.LoginCode,
@@ -141,7 +142,7 @@ func (n *node) newAPI(db *postgres.DB) *server.Server {
 		Views: store, Overview: store, Live: store,
 		Queues: store, Workers: n.pull, Secrets: store, Reports: store, ReportKey: n.reportKey, Cluster: store,
 		Audit: store, Quotas: store, Refused: n.refusals.Note, Interrupt: n.engine.Interrupt, Classify: classify,
-		Check:   target.Checks{Targets: n.targets, Kinds: config.AllKinds(), Bindings: store}.New,
+		Check: checks.New, Clear: checks.Clear,
 		Version: n.config.Version, TraceURL: n.config.Tracing.URL, Log: n.log, Observe: n.metrics,
 		Limits: rest.Limits{
 			KeyRate: n.config.API.KeyRate, KeyBurst: n.config.API.KeyBurst, Requests: n.config.API.Requests,

@@ -54,6 +54,8 @@ type Options struct {
 	Interrupt func(k job.Key, attempt int16) bool
 	// Check reports what is wrong with a target: its kind, or its config. nil accepts every target.
 	Check jobs.NewCheck
+	// Clear reports whether a valid target would send a secret without encryption. nil: none does.
+	Clear func(t job.Target) bool
 	// Classify names errors of the store that have no error value of their own; may be nil.
 	Classify func(error) rest.ErrorClass
 	Limits   rest.Limits
@@ -128,7 +130,7 @@ func New(o Options) *Server {
 	})
 	s := &Server{opts: o, api: api, waiting: make(chan struct{}, maxWaiting)}
 	s.jobs = jobs.Register(api, jobs.Options{
-		Store: o.Jobs, Verbs: o.Verbs, Versions: o.Versions, Runs: o.Ledger, Views: o.Views, Check: o.Check,
+		Store: o.Jobs, Verbs: o.Verbs, Versions: o.Versions, Runs: o.Ledger, Views: o.Views, Check: o.Check, Clear: o.Clear,
 	})
 	load.Register(api, o.Load)
 	overview.Register(api, &overview.Handlers{Views: o.Overview, Cluster: o.Live, Load: o.Load})

@@ -71,6 +71,12 @@ func (c Checks) New(ctx context.Context, p access.Principal) func(of job.Target)
 	}
 }
 
+// Clear reports whether a valid target would send a secret over a network without encryption.
+func (c Checks) Clear(of job.Target) bool {
+	t, ok := c.Targets[of.Kind]
+	return ok && t.Uses(of.Config).Clear
+}
+
 func (c Checks) unknown(kind string) error {
 	others := "use one of " + strings.Join(slices.Sorted(maps.Keys(c.Targets)), ", ")
 	switch {

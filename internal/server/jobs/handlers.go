@@ -56,6 +56,8 @@ type Options struct {
 	Views Views
 	// Check reports what is wrong with a target. nil accepts every target.
 	Check NewCheck
+	// Clear reports whether a valid target would send a secret without encryption. nil: none does.
+	Clear func(t job.Target) bool
 }
 
 // NewCheck returns the check of one request, for the namespace of its caller.
@@ -83,6 +85,7 @@ type Handlers struct {
 	views    Views
 
 	check NewCheck
+	clear func(t job.Target) bool
 	bulks *bulkLimiter
 
 	validate func(line []byte, most int) error // as create-job validates its body
@@ -92,7 +95,7 @@ type Handlers struct {
 func Register(api *rest.API, o Options) *Handlers {
 	h := &Handlers{
 		api: api, store: o.Store, verbs: o.Verbs, versions: o.Versions, runs: o.Runs, views: o.Views,
-		check: o.Check,
+		check: o.Check, clear: o.Clear,
 		bulks: newBulkLimiter(api.Limits().Bulks),
 	}
 	h.registerJobs()

@@ -67,9 +67,9 @@ type createJobOutput struct {
 	Body     Job
 }
 
-func createdJob(j job.Job) *createJobOutput {
+func (h *Handlers) createdJob(j job.Job) *createJobOutput {
 	r := jobResult(j)
-	r.Body.Warnings = pastWarnings(&j)
+	r.Body.Warnings = h.newWarnings(&j)
 	return &createJobOutput{rest.Path("jobs", r.Body.ID), r.ETag, r.Body}
 }
 
@@ -84,7 +84,7 @@ func (h *Handlers) createJob(ctx context.Context, in *createJobInput) (*createJo
 			Namespace: p.Namespace, Definition: d, Actor: p.Actor(), Idempotent: once,
 		})
 	}
-	return rest.Once(&in.Idempotency, "create-job", &in.Body, createdJob, create)
+	return rest.Once(&in.Idempotency, "create-job", &in.Body, h.createdJob, create)
 }
 
 // checked returns the definition in an input. It checks the definition and its target, and reports

@@ -93,7 +93,7 @@ func (h *Handlers) patchJob(ctx context.Context, in *patchJobInput) (*JobOutput,
 		})
 		switch {
 		case err == nil:
-			return changedResult(j, old.Schedule), nil
+			return h.changedResult(j, old.Schedule), nil
 		case !errors.Is(err, job.ErrConflict) || !h.hasChanged(ctx, old):
 			return nil, err
 		case in.names():

@@ -25,8 +25,8 @@ type replaceJobOutput struct {
 	Body   Job
 }
 
-func replaced(status int, j job.Job, old schedule.Spec) *replaceJobOutput {
-	r := changedResult(j, old)
+func (h *Handlers) replaced(status int, j job.Job, old schedule.Spec) *replaceJobOutput {
+	r := h.changedResult(j, old)
 	return &replaceJobOutput{status, r.ETag, r.Body}
 }
 
@@ -77,7 +77,7 @@ func (h *Handlers) putNew(ctx context.Context, in *replaceJobInput, d job.Defini
 	if err != nil {
 		return nil, err
 	}
-	return replaced(http.StatusCreated, j, schedule.Spec{}), nil
+	return h.replaced(http.StatusCreated, j, schedule.Spec{}), nil
 }
 
 // putOver gives the job that a PUT names its new definition.
@@ -101,5 +101,5 @@ func (h *Handlers) putOver(
 	if err != nil {
 		return nil, in.failed(err)
 	}
-	return replaced(http.StatusOK, j, old.Schedule), nil
+	return h.replaced(http.StatusOK, j, old.Schedule), nil
 }

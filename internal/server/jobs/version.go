@@ -137,5 +137,5 @@ func (h *Handlers) rollbackJob(ctx context.Context, in *rollbackJobInput) (*JobO
 	if err != nil {
 		return nil, in.failed(err)
 	}
-	return changedResult(j, old.Schedule), nil
+	return h.changedResult(j, old.Schedule), nil
 }

@@ -40,11 +40,30 @@ func pastWarnings(j *job.Job) []Warning {
 	return []Warning{w}
 }
 
-// changedResult is jobResult for a change of a definition, with warnings about a schedule that is new.
-func changedResult(j job.Job, old schedule.Spec) *JobOutput {
+// clearWarnings warns about a target that sends a secret in clear text.
+func (h *Handlers) clearWarnings(j *job.Job) []Warning {
+	if h.clear == nil || !h.clear(j.Target) {
+		return nil
+	}
+	return []Warning{{
+		Field:   "target.config",
+		Message: "a stored secret is sent over the network without encryption, where others can read it",
+		Fix:     "use https, or the setting tls of a broker",
+	}}
+}
+
+// newWarnings are about a job that was created.
+func (h *Handlers) newWarnings(j *job.Job) []Warning {
+	return append(pastWarnings(j), h.clearWarnings(j)...)
+}
+
+// changedResult is jobResult for a change of a definition, with warnings about it. A schedule that stays as it is causes
+// none.
+func (h *Handlers) changedResult(j job.Job, old schedule.Spec) *JobOutput {
 	r := jobResult(j)
 	if j.Schedule.At != old.At || j.Schedule.Timezone != old.Timezone {
 		r.Body.Warnings = pastWarnings(&j)
 	}
+	r.Body.Warnings = append(r.Body.Warnings, h.clearWarnings(&j)...)
 	return r
 }

@@ -46,7 +46,17 @@ func (c *Config) Uses() secret.Uses {
 	for _, h := range c.Headers {
 		out.Add(h.Secret)
 	}
+	out.Clear = c.Clear(c.Password)
 	return out
+}
+
+// Clear reports whether secrets would be sent without encryption: those given, or those in headers.
+func (c *Config) Clear(sent ...secret.Text) bool {
+	for _, h := range c.Headers {
+		sent = append(sent, h.Secret)
+	}
+	named := slices.ContainsFunc(sent, func(t secret.Text) bool { return t.Secret != "" })
+	return named && c.TLS == nil && secret.Remote(c.use.Hosts)
 }
 
 // Header is a header of each message: a template, or a secret.

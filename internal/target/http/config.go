@@ -52,6 +52,8 @@ func (*Target) Uses(raw json.RawMessage) (out secret.Uses) {
 	for _, name := range c.inURL {
 		out.Add(secret.Text{Secret: name})
 	}
+	out.Clear = len(out.Names) > 0 && c.url.Scheme == "http" && secret.Remote(out.Hosts)
+	// A signature and a client certificate do not send the value.
 	out.Add(secret.Text{Secret: c.signing}, secret.Text{Secret: c.cert})
 	return out
 }

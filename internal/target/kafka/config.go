@@ -7,6 +7,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/expr"
 	"github.com/belfry-dev/belfry/internal/target/broker"
+	"github.com/belfry-dev/belfry/internal/target/secret"
 )
 
 var form = broker.Form{
@@ -49,4 +50,13 @@ func parse(text string) (*config, error) {
 		}
 	}
 	return c, r.Err()
+}
+
+// Uses returns the secrets of the config, and where it uses them. SCRAM does not send the password.
+func (c *config) Uses() secret.Uses {
+	out := c.Config.Uses()
+	if c.sasl != "PLAIN" {
+		out.Clear = c.Clear()
+	}
+	return out
 }

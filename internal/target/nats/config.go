@@ -47,6 +47,7 @@ func parse(text string) (*config, error) {
 func (c *config) Uses() secret.Uses {
 	out := c.Config.Uses()
 	out.Add(c.token, c.credentials)
+	out.Clear = c.Clear(c.Password, c.token) // credentials only sign
 	return out
 }
 

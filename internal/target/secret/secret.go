@@ -10,6 +10,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/netip"
+	"slices"
 
 	"github.com/google/uuid"
 
@@ -68,6 +70,16 @@ func (t Text) Read(ctx context.Context, from Source, namespace uuid.UUID, use ac
 type Uses struct {
 	access.SecretUse
 	Names []string
+	// Clear says that the value of one of them would be sent over a network without encryption.
+	Clear bool
+}
+
+// Remote reports whether one of the hosts is not this machine.
+func Remote(hosts []string) bool {
+	return slices.ContainsFunc(hosts, func(host string) bool {
+		ip, err := netip.ParseAddr(host)
+		return host != "localhost" && (err != nil || !ip.IsLoopback())
+	})
 }
 
 // Add adds the secrets that settings name.
