@@ -171,7 +171,7 @@ func (h *Handlers) createChunk(
 			if r.ID, r.Problem = "", nil; m.Err != nil {
 				r.Problem = h.api.Problem(ctx, m.Err)
 			} else {
-				r.ID, r.Warnings = job.FormatJobID(m.Job.ID), h.newWarnings(&m.Job)
+				r.ID, r.Warnings = job.FormatJobID(m.Job.ID), append(pastWarnings(&m.Job), h.clearWarnings(&m.Job)...)
 			}
 		}
 		return results

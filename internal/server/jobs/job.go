@@ -69,7 +69,7 @@ type createJobOutput struct {
 
 func (h *Handlers) createdJob(j job.Job) *createJobOutput {
 	r := jobResult(j)
-	r.Body.Warnings = h.newWarnings(&j)
+	r.Body.Warnings = append(pastWarnings(&j), h.clearWarnings(&j)...)
 	return &createJobOutput{rest.Path("jobs", r.Body.ID), r.ETag, r.Body}
 }
 

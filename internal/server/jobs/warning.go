@@ -52,11 +52,6 @@ func (h *Handlers) clearWarnings(j *job.Job) []Warning {
 	}}
 }
 
-// newWarnings are about a job that was created.
-func (h *Handlers) newWarnings(j *job.Job) []Warning {
-	return append(pastWarnings(j), h.clearWarnings(j)...)
-}
-
 // changedResult is jobResult for a change of a definition, with warnings about it. A schedule that stays as it is causes
 // none.
 func (h *Handlers) changedResult(j job.Job, old schedule.Spec) *JobOutput {
