@@ -17,7 +17,8 @@ type SecretBinding struct {
 	// Hosts are the hosts that may receive it, such as hooks.example.com, or *.example.com for all names below
 	// example.com. A target without a host, such as a command, is not among them.
 	Hosts []string
-	// Kinds are the kinds of targets that may use it.
+	// Kinds are the kinds of targets that may use it. A secret with hosts or kinds is part of a URL only if they include
+	// KindURL.
 	Kinds []string
 }
 
@@ -27,8 +28,12 @@ type SecretUse struct {
 	Hosts []string // that it connects to; none: a command
 }
 
+// KindURL is an http target that uses the secret in its URL. The editor of a job chooses the rest of the URL, and so who
+// receives the secret, on a host that many share.
+const KindURL = "http_url"
+
 // SecretKinds are the kinds of targets that use secrets.
-var SecretKinds = []string{"http", "kafka", "nats", "amqp", "command"}
+var SecretKinds = []string{"http", KindURL, "kafka", "nats", "amqp", "command"}
 
 const maxSecretHosts = 100
 
@@ -77,6 +82,9 @@ func (e *NotAllowedError) Error() string { return e.text }
 
 // Check returns a *NotAllowedError if the secret of that name may not be used there. All hosts must be allowed.
 func (b SecretBinding) Check(name string, use SecretUse) error {
+	if use.Kind == KindURL && b.Bound() && !slices.Contains(b.Kinds, KindURL) {
+		return &NotAllowedError{"the secret " + name + " may only be part of a URL if its kinds include " + KindURL}
+	}
 	if len(b.Kinds) > 0 && !slices.Contains(b.Kinds, use.Kind) {
 		return &NotAllowedError{fmt.Sprintf("the secret %s may only be used for targets of kind %s, not %s",
 			name, strings.Join(b.Kinds, ", "), use.Kind)}

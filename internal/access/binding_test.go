@@ -49,6 +49,12 @@ func TestSecretBinding(t *testing.T) {
 		{hosts, "http", "a:b.example.org", "not to"},
 		{access.SecretBinding{Kinds: []string{"command"}}, "command", "", ""},
 		{access.SecretBinding{Kinds: []string{"command"}}, "http", "a.example", "of kind command, not http"},
+		{access.SecretBinding{}, access.KindURL, "a.example", ""},
+		{hosts, access.KindURL, "a.example.org", "part of a URL if its kinds include http_url"},
+		{access.SecretBinding{Kinds: []string{"http"}}, access.KindURL, "a.example", "part of a URL if"},
+		{access.SecretBinding{hosts.Hosts, []string{access.KindURL}}, access.KindURL, "a.example.org", ""},
+		{access.SecretBinding{hosts.Hosts, []string{access.KindURL}}, access.KindURL, "b.example", "not to b.example"},
+		{access.SecretBinding{hosts.Hosts, []string{access.KindURL}}, "http", "a.example.org", "of kind http_url, not http"},
 		{access.SecretBinding{[]string{"a.example"}, []string{"kafka"}}, "http", "a.example", "of kind kafka, not http"},
 	} {
 		err := c.binding.Check("token", access.SecretUse{Kind: c.kind, Hosts: strings.Fields(c.to)})

@@ -51,7 +51,7 @@ func (c Checks) New(ctx context.Context, p access.Principal) func(of job.Target)
 			}
 		}
 		uses := t.Uses(of.Config)
-		if len(uses.Names) == 0 {
+		if len(uses.Names)+len(uses.InURL) == 0 {
 			return nil
 		}
 		if bindings == nil {
@@ -61,12 +61,16 @@ func (c Checks) New(ctx context.Context, p access.Principal) func(of job.Target)
 			}
 		}
 		var problems []error
-		for _, name := range uses.Names {
-			if err := bindings[name].Check(name, uses.SecretUse); err != nil {
-				problems = append(problems, problem.New("target.config", err.Error(),
-					"use another secret, or let an admin change where this one may be used: belfry secret bind "+name))
+		check := func(names []string, use access.SecretUse) {
+			for _, name := range names {
+				if err := bindings[name].Check(name, use); err != nil {
+					problems = append(problems, problem.New("target.config", err.Error(),
+						"use another secret, or let an admin change where this one may be used: belfry secret bind "+name))
+				}
 			}
 		}
+		check(uses.Names, uses.SecretUse)
+		check(uses.InURL, access.SecretUse{Kind: access.KindURL, Hosts: uses.Hosts})
 		return errors.Join(problems...)
 	}
 }

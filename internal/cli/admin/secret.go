@@ -44,7 +44,8 @@ standard input, or from the file that --file names, without one line break
 at its end. It cannot be an argument: other users of the machine see arguments.
 
 With --host or --kind, only jobs with such targets can use the secret. If it exists
-already, only an admin can change that; without them it stays as it is.`,
+already, only an admin can change that; without them it stays as it is. Such a secret can
+be part of a URL only with --kind http_url.`,
 		Example: `  belfry secret set api-token <token.txt
   belfry secret set api-token --host hooks.example.com --host '*.example.org' <token.txt
   belfry secret set client-key --file key.pem
@@ -81,7 +82,7 @@ func (b *binding) flags(cmd *cobra.Command) {
 	cmd.Flags().StringSliceVar(&b.hosts, "host", nil,
 		"a host that may receive the secret, such as hooks.example.com or *.example.com; may be repeated")
 	cmd.Flags().StringSliceVar(&b.kinds, "kind", nil,
-		"a kind of target that may use the secret: http, kafka, nats, amqp or command; may be repeated")
+		"a kind of target that may use the secret: http, http_url (in the URL), kafka, nats, amqp or command; may be repeated")
 }
 
 // body has the lists that flags set.
@@ -102,8 +103,10 @@ func newSecretBind() *cobra.Command {
 		Use: "bind SECRET", Short: "Change where a secret may be used", Args: usage.Args(1, 1),
 		Long: `Change the hosts that may receive a secret and the kinds of targets that may use it.
 This needs the role admin. --host '' and --kind '' allow all. Runs of jobs that use
-the secret elsewhere fail from then on, and such jobs cannot be saved.`,
+the secret elsewhere fail from then on, and such jobs cannot be saved. A secret with hosts
+or kinds can be part of a URL only with --kind http_url.`,
 		Example: `  belfry secret bind api-token --host hooks.example.com
+  belfry secret bind chat-path --host hooks.example.com --kind http_url
   belfry secret bind dump-password --kind command --host ''`,
 		RunE: remote.Run(func(ctx context.Context, r *remote.Server, args []string) error {
 			body := bound.body(r.Cmd)

@@ -45,14 +45,11 @@ func (*Target) Uses(raw json.RawMessage) (out secret.Uses) {
 	if err != nil {
 		return out
 	}
-	out.SecretUse = c.use()
+	out.SecretUse, out.InURL = c.use(), c.inURL
 	for _, s := range c.stored {
 		out.Add(secret.Text{Secret: s.secret})
 	}
-	for _, name := range c.inURL {
-		out.Add(secret.Text{Secret: name})
-	}
-	out.Clear = len(out.Names) > 0 && c.url.Scheme == "http" && secret.Remote(out.Hosts)
+	out.Clear = len(out.Names)+len(out.InURL) > 0 && c.url.Scheme == "http" && secret.Remote(out.Hosts)
 	// A signature and a client certificate do not send the value.
 	out.Add(secret.Text{Secret: c.signing}, secret.Text{Secret: c.cert})
 	return out

@@ -92,9 +92,11 @@ func (t *Target) fillURL(ctx context.Context, d *delivery, a *job.Attempt) *job.
 	if len(d.inURL) == 0 {
 		return nil
 	}
+	use := d.use
+	use.Kind = access.KindURL
 	values := make(map[string]string, len(d.inURL))
 	for _, name := range d.inURL {
-		value, err := secret.Text{Secret: name}.Read(ctx, t.opts.Secrets, a.Namespace, d.use)
+		value, err := secret.Text{Secret: name}.Read(ctx, t.opts.Secrets, a.Namespace, use)
 		switch {
 		case err != nil:
 			return withoutSecret(name, err)

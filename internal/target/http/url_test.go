@@ -15,17 +15,18 @@ import (
 	"github.com/belfry-dev/belfry/internal/target/http"
 )
 
-// boundVault has one secret, bound to a host.
+// boundVault has one secret, bound to a host and kinds of targets.
 type boundVault struct {
 	value string
 	host  string
+	kinds []string
 }
 
 func (v *boundVault) Secret(_ context.Context, _ uuid.UUID, name string, use access.SecretUse) (access.Secret, error) {
 	if name == http.DefaultSigning {
 		return access.Secret{}, &access.NotAllowedError{}
 	}
-	return access.Secret{Values: []string{v.value}}, access.SecretBinding{Hosts: []string{v.host}}.Check(name, use)
+	return access.Secret{Values: []string{v.value}}, access.SecretBinding{Hosts: []string{v.host}, Kinds: v.kinds}.Check(name, use)
 }
 
 // TestSecretsInURLs: secrets in the path and the query of a URL are sent, escaped, and are in no message, although the
@@ -40,11 +41,12 @@ func TestSecretsInURLs(t *testing.T) {
 			r.RequestURI, r.URL.Path, r.URL.Path, r.URL.Query(), strings.Split(r.RequestURI, "/"))
 	}))
 	t.Cleanup(srv.Close)
-	vault := &boundVault{host: "127.0.0.1"}
+	vault := &boundVault{host: "127.0.0.1", kinds: []string{access.KindURL}}
 	target := newTarget(t, http.Options{Secrets: vault})
 	config := fmt.Sprintf(`{"url": "%s/a%%2Fb/services/x-${secret.hook}/${other}?k=${secret.hook}&x=1"}`, srv.URL)
 	require.NoError(t, target.Check([]byte(config)))
-	require.Equal(t, []string{"hook", "hook"}, target.Uses([]byte(config)).Names)
+	require.Empty(t, target.Uses([]byte(config)).Names)
+	require.Equal(t, []string{"hook", "hook"}, target.Uses([]byte(config)).InURL)
 	for value, want := range map[string]string{
 		"canary-one":             "/a/b/services/x-canary-one/${other}?k=canary-one&x=1",
 		"canary-T0/c/canary-xxx": "/a/b/services/x-canary-T0/c/canary-xxx/${other}?k=canary-T0%2Fc%2Fcanary-xxx&x=1",
@@ -74,6 +76,13 @@ func TestSecretsInURLs(t *testing.T) {
 	out := target.Deliver(t.Context(), attempt(config))
 	require.False(t, out.Retryable)
 	require.Contains(t, out.Message, "the secret hook may only be sent to other.example.com")
+	// Whoever names the host of a binding in a job also chooses the path, and so who there receives the URL.
+	for _, kinds := range [][]string{nil, {"http"}} {
+		vault.host, vault.kinds = "127.0.0.1", kinds
+		out = target.Deliver(t.Context(), attempt(config))
+		require.False(t, out.Retryable)
+		require.Contains(t, out.Message, "the secret hook may only be part of a URL if its kinds include http_url")
+	}
 	require.Empty(t, requests)
 }
 
@@ -97,5 +106,5 @@ func TestCheckSecretsInURLs(t *testing.T) {
 		require.NoError(t, target.Check(fmt.Appendf(nil, `{"url": %q}`, url)), url)
 	}
 	// Escaped braces are text.
-	require.Empty(t, target.Uses([]byte(`{"url": "https://example.com/$%7Bsecret.a%7D"}`)).Names)
+	require.Empty(t, target.Uses([]byte(`{"url": "https://example.com/$%7Bsecret.a%7D"}`)).InURL)
 }

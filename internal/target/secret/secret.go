@@ -70,6 +70,7 @@ func (t Text) Read(ctx context.Context, from Source, namespace uuid.UUID, use ac
 type Uses struct {
 	access.SecretUse
 	Names []string
+	InURL []string // names of the secrets in the URL, which are read for the kind access.KindURL
 	// Clear says that the value of one of them would be sent over a network without encryption.
 	Clear bool
 }

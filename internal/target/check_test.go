@@ -1,0 +1,40 @@
+package target_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/access"
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/target"
+	"github.com/belfry-dev/belfry/internal/target/http"
+)
+
+type bindings map[string]access.SecretBinding
+
+func (b bindings) SecretBindings(context.Context, uuid.UUID) (map[string]access.SecretBinding, error) {
+	return b, nil
+}
+
+// TestBoundSecretsInURLs: a job with a bound secret in its URL is saved only if the binding allows URLs.
+func TestBoundSecretsInURLs(t *testing.T) {
+	t.Parallel()
+	here := []string{"a.example"}
+	check := target.Checks{
+		Targets: map[string]target.Target{"http": http.New(http.Options{})},
+		Bindings: bindings{
+			"bound": {Hosts: here}, "kind": {Kinds: []string{"http"}}, "url": {Hosts: here, Kinds: []string{"http_url"}},
+		},
+	}.New(t.Context(), access.Principal{})
+	for name, refused := range map[string]bool{"free": false, "url": false, "bound": true, "kind": true} {
+		err := check(job.Target{Kind: "http", Config: []byte(`{"url": "https://a.example/${secret.` + name + `}"}`)})
+		if !refused {
+			require.NoError(t, err, name)
+			continue
+		}
+		require.ErrorContains(t, err, "the secret "+name+" may only be part of a URL if its kinds include http_url")
+	}
+}
