@@ -48,7 +48,9 @@ func (e *Engine) claimOnce(ctx context.Context) (time.Duration, error) {
 			return gatherPause, nil
 		}
 	}
-	runs := e.wheel.Take(e.Bound.Now().Add(e.Lead), n, func(namespace uuid.UUID) int { return e.slots.capacity(namespace, n) })
+	shares := e.slots.shares(n)
+	defer shares.end()
+	runs := e.wheel.Take(e.Bound.Now().Add(e.Lead), n, shares)
 	e.slots.release(n - len(runs))
 	if len(runs) == 0 {
 		return e.pauseUntilFree(), nil

@@ -28,6 +28,8 @@ const (
 	// dies meanwhile leaves a run that is delivered again, so it is short.
 	completeDelay = 2 * time.Millisecond
 	completeRetry = 200 * time.Millisecond
+	// decidedBatch is how many outcomes that take a statement each are written at once. Those of others wait meanwhile.
+	decidedBatch = 200
 )
 
 // complete writes outcomes in batches: those that came in while the last batch was being written, and
@@ -61,7 +63,7 @@ func (e *Engine) collect(timer *time.Timer, q *completions, batch []job.Completi
 	case <-timer.C:
 	case <-q.ended:
 	}
-	return append(batch, q.take(e.Batch)...), !q.drained()
+	return append(batch, q.take()...), !q.drained()
 }
 
 // completeBatch writes a batch, and retries until the database accepts it: a known outcome must not be

@@ -12,6 +12,7 @@ import (
 // completions is the outcomes that wait to be written. Namespaces take turns, so that one with many outcomes does not
 // delay those of the others.
 type completions struct {
+	most  int
 	share *share.Pool
 	added chan struct{} // signalled when there are some
 	ended chan struct{} // closed by close
@@ -22,10 +23,10 @@ type completions struct {
 	ring  []uuid.UUID // the namespaces that have a line, in the order of their turns
 }
 
-// newCompletions returns an empty queue of a size.
-func newCompletions(size int) *completions {
+// newCompletions returns an empty queue of a size, of which at most this many are taken at once.
+func newCompletions(size, most int) *completions {
 	q := &completions{
-		share: share.New(int64(size)), added: make(chan struct{}, 1), ended: make(chan struct{}),
+		most: most, share: share.New(int64(size)), added: make(chan struct{}, 1), ended: make(chan struct{}),
 		lines: map[uuid.UUID][]job.Completion{},
 	}
 	q.room.L = &q.mu
@@ -54,12 +55,12 @@ func (q *completions) signal() {
 	}
 }
 
-// take takes up to n outcomes. While several namespaces wait, it takes at most a tenth of n of each, so that the
-// outcomes of the others are not part of a long transaction.
-func (q *completions) take(n int) (out []job.Completion) {
+// take takes outcomes. While several namespaces wait, it takes at most a tenth of them of each, so that the outcomes of
+// the others are not part of a long transaction.
+func (q *completions) take() (out []job.Completion) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	most := n
+	n, most := q.most, q.most
 	if len(q.ring) > 1 {
 		most = max(n/10, 1)
 	}

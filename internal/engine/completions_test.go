@@ -2,6 +2,7 @@ package engine
 
 import (
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
@@ -12,12 +13,12 @@ import (
 // TestCompletionsTakeTurns: the outcomes of a namespace wait for few of another one that has many.
 func TestCompletionsTakeTurns(t *testing.T) {
 	t.Parallel()
-	q := newCompletions(2000)
+	q := newCompletions(2000, 100)
 	many, few := uuid.New(), uuid.New()
 	for range 1000 {
 		q.put(many, job.Completion{Queue: 1})
 	}
-	require.Len(t, q.take(100), 100, "a namespace alone gets whole batches")
+	require.Len(t, q.take(), 100, "a namespace alone gets whole batches")
 	for range 30 {
 		q.put(few, job.Completion{Queue: 2})
 	}
@@ -28,11 +29,13 @@ func TestCompletionsTakeTurns(t *testing.T) {
 		return n
 	}
 	for range 3 {
-		require.Equal(t, [3]int{0, 10, 10}, of(q.take(100)))
+		require.Equal(t, [3]int{0, 10, 10}, of(q.take()))
 	}
-	require.Equal(t, [3]int{0, 100, 0}, of(q.take(100)))
-	require.Len(t, q.take(2000), 770)
-	require.Empty(t, q.take(100))
+	require.Equal(t, [3]int{0, 100, 0}, of(q.take()))
+	for n := 770; n > 0; n -= 100 {
+		require.Len(t, q.take(), min(n, 100))
+	}
+	require.Empty(t, q.take())
 	require.Zero(t, q.share.Used())
 	require.False(t, q.drained())
 	q.close()
@@ -42,28 +45,27 @@ func TestCompletionsTakeTurns(t *testing.T) {
 // TestCompletionsAreLimited: a namespace waits when it has its share of the queue, and others do not.
 func TestCompletionsAreLimited(t *testing.T) {
 	t.Parallel()
-	q := newCompletions(10)
+	synctest.Test(t, testCompletionsAreLimited)
+}
+
+func testCompletionsAreLimited(t *testing.T) {
+	q := newCompletions(10, 10)
 	many := uuid.New()
 	for range 8 {
 		q.put(many, job.Completion{Queue: 1})
 	}
-	waits, put := make(chan struct{}), make(chan struct{})
+	put := make(chan struct{})
 	go func() {
-		close(waits)
 		q.put(many, job.Completion{Queue: 2})
 		close(put)
 	}()
-	<-waits
+	synctest.Wait() // until it waits
 	q.put(uuid.New(), job.Completion{Queue: 3})
-	select {
-	case <-put:
-		require.Fail(t, "it has more than its share")
-	default:
-	}
+	require.EqualValues(t, 9, q.share.Used(), "it has no more than its share")
 	var queues []int32
 	for len(queues) < 10 {
 		<-q.added
-		for _, c := range q.take(10) {
+		for _, c := range q.take() {
 			queues = append(queues, c.Queue)
 		}
 	}

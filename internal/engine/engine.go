@@ -157,8 +157,8 @@ func New(o Options) *Engine {
 		woken:     woken{changed: make(chan struct{}, 1)},
 		claimed:   make(chan job.Attempt, o.Slots), // as many as slots, so a claimer never blocks
 		undecided: make(chan job.Run, o.Batch),
-		succeeded: newCompletions(o.Slots),
-		decided:   newCompletions(o.Slots),
+		succeeded: newCompletions(o.Slots, o.Batch),
+		decided:   newCompletions(o.Slots, min(o.Batch, decidedBatch)),
 	}
 }
 

@@ -126,7 +126,7 @@ func TestABacklogDoesNotFillTheMemory(t *testing.T) {
 	}
 	require.False(t, plan())
 	require.True(t, plan(), "three runs wait")
-	e.wheel.Release(e.wheel.Take(s.now.Add(time.Minute), 1, nil))
+	e.wheel.Release(e.wheel.Take(s.now.Add(time.Minute), 1, e.slots.shares(1)))
 	s.runs = nil
 	require.False(t, plan())
 }

@@ -49,6 +49,8 @@ func TestNewQueuesHaveTheirTurn(t *testing.T) {
 	e.add(t.Context(), runs)
 	e.add(t.Context(), runs)
 	require.Len(t, store.asked, 2, "each queue is asked for once")
-	taken := e.wheel.Take(due.Add(time.Second), 2, nil)
+	free := newSlots(10)
+	shares := free.shares(10)
+	taken := e.wheel.Take(due.Add(time.Second), 2, shares)
 	require.EqualValues(t, many, taken[1].Queue)
 }

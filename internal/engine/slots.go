@@ -29,8 +29,8 @@ type slots struct {
 
 // used is the slots of a namespace.
 type used struct {
-	n    int
-	last time.Duration // when it started an attempt, by clock.Elapsed
+	n     int           // of attempts in flight, and of runs that are being claimed
+	since time.Duration // when it began to wait for more of its share, by clock.Elapsed; 0: it does not wait
 }
 
 func newSlots(size int) slots { return slots{size: size, free: size, of: map[uuid.UUID]used{}} }
@@ -58,7 +58,7 @@ func (s *slots) release(n int) {
 func (s *slots) start(namespace uuid.UUID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.of[namespace] = used{s.of[namespace].n + 1, clock.Elapsed()}
+	s.add(namespace, 1)
 }
 
 // end returns the slot of an attempt.
@@ -66,32 +66,76 @@ func (s *slots) end(namespace uuid.UUID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.free++
+	s.add(namespace, -1)
+}
+
+func (s *slots) add(namespace uuid.UUID, n int) {
 	u := s.of[namespace]
-	if u.n--; u.n == 0 {
+	if u.n += n; u.n == 0 {
 		delete(s.of, namespace)
 	} else {
 		s.of[namespace] = u
 	}
 }
 
-// capacity is how many of the slots that were acquired, and are about to be used, a namespace may have.
-func (s *slots) capacity(namespace uuid.UUID, acquired int) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	u := s.of[namespace]
-	// Each attempt also takes a free slot, so the namespace reaches its limit after this many.
-	n := (perFree*(s.free+acquired) - u.n + perFree) / (perFree + 1)
-	switch {
-	case u.n == 0:
-		return max(n, 1)
-	case n < s.size/perGather && clock.Elapsed()-u.last < gatherShare:
-		return 0
-	}
-	return n
-}
-
 func (s *slots) left() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.free
+}
+
+// shares divides the slots of one claim among namespaces. Its runs count as those of their namespaces until end.
+type shares struct {
+	slots    *slots
+	acquired int // slots for the claim that are not free any more
+	taken    int
+	of       map[uuid.UUID]int
+	refused  bool // whether a namespace was full
+}
+
+func (s *slots) shares(acquired int) *shares {
+	return &shares{slots: s, acquired: acquired, of: map[uuid.UUID]int{}}
+}
+
+// Full reports whether a namespace has its share. One that has nothing may always have one.
+func (c *shares) Full(namespace uuid.UUID) bool {
+	s := c.slots
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	u := s.of[namespace]
+	if u.n == 0 {
+		return false
+	}
+	// Each run also takes a free slot, so the namespace reaches its share after this many.
+	room := (perFree*(s.free+c.acquired-c.taken) - u.n + perFree) / (perFree + 1)
+	full := room <= 0
+	if !full && room < s.size/perGather && c.of[namespace] == 0 {
+		now := clock.Elapsed()
+		if u.since == 0 {
+			u.since = now
+			s.of[namespace] = u
+		}
+		full = now-u.since < gatherShare
+	}
+	c.refused = c.refused || full
+	return full
+}
+
+// Took notes that the claim has one more run of a namespace.
+func (c *shares) Took(namespace uuid.UUID) {
+	s := c.slots
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.taken++
+	c.of[namespace]++
+	s.of[namespace] = used{n: s.of[namespace].n + 1}
+}
+
+// end ends the claim. The attempts that it started count by themselves.
+func (c *shares) end() {
+	c.slots.mu.Lock()
+	defer c.slots.mu.Unlock()
+	for namespace, n := range c.of {
+		c.slots.add(namespace, -n)
+	}
 }

@@ -44,8 +44,13 @@ func (e *Engine) waitlistsOnce(ctx context.Context) (time.Duration, error) {
 	if most == 0 {
 		return gatherPause, nil
 	}
-	runs, wait := e.wheel.TakeWaiting(e.Bound.Now(), most)
-	if len(runs) == 0 {
+	shares := e.slots.shares(0)
+	defer shares.end()
+	runs, wait := e.wheel.TakeWaiting(e.Bound.Now(), most, shares)
+	switch {
+	case len(runs) == 0 && shares.refused:
+		return gatherPause, nil
+	case len(runs) == 0:
 		return wait, nil
 	}
 	n := e.slots.acquire(len(runs), 1)

@@ -56,10 +56,16 @@ func (t *turns) push(namespace uuid.UUID, r job.Run) {
 	t.size++
 }
 
+// Shares says how many runs of each namespace may be taken.
+type Shares interface {
+	Full(namespace uuid.UUID) bool
+	Took(namespace uuid.UUID) // called for each run that is taken
+}
+
 // turn moves to the next namespace that is not full. It returns false if there is none.
-func (t *turns) turn(full func(namespace uuid.UUID) bool) bool {
+func (t *turns) turn(shares Shares) bool {
 	for range t.order.len() {
-		if !full(t.order.items[t.order.head].namespace) {
+		if !shares.Full(t.order.items[t.order.head].namespace) {
 			return true
 		}
 		t.order.push(t.order.pop())

@@ -19,7 +19,7 @@ func limitedRuns(w *Wheel, namespace uuid.UUID, queue int32, n int, priority int
 			Key: job.Key{Job: uuid.New(), DueAt: time.Unix(1, 0)}, RunAt: time.Unix(1, 0), Queue: queue, Priority: priority,
 		}})
 	}
-	w.Take(time.Unix(10, 0), 1, nil) // sets them aside
+	w.Take(time.Unix(10, 0), 1, all{}) // sets them aside
 }
 
 // TestNamespacesTakeTurnsUnderLimits: many waiting runs of one namespace, in many queues and of the highest priority, do
@@ -33,7 +33,7 @@ func TestNamespacesTakeTurnsUnderLimits(t *testing.T) {
 	}
 	limitedRuns(w, victim, 200, 10, 0)
 	own := 0
-	taken, _ := w.TakeWaiting(time.Unix(10, 0), 10)
+	taken, _ := w.TakeWaiting(time.Unix(10, 0), 10, all{})
 	require.Len(t, taken, 10)
 	for _, r := range taken {
 		if r.Queue == 200 {
@@ -41,7 +41,7 @@ func TestNamespacesTakeTurnsUnderLimits(t *testing.T) {
 		}
 	}
 	require.Equal(t, 5, own)
-	taken, _ = w.TakeWaiting(time.Unix(10, 0), 2000)
+	taken, _ = w.TakeWaiting(time.Unix(10, 0), 2000, all{})
 	require.Len(t, taken, 1000, "a turn that is not used goes to others")
 	first := 0
 	for range 100 {
@@ -50,10 +50,27 @@ func TestNamespacesTakeTurnsUnderLimits(t *testing.T) {
 			limitedRuns(w, attacker, q+1, 1, job.MaxPriority)
 		}
 		limitedRuns(w, victim, 200, 1, 0)
-		taken, _ := w.TakeWaiting(time.Unix(10, 0), 1)
+		taken, _ := w.TakeWaiting(time.Unix(10, 0), 1, all{})
 		if taken[0].Queue == 200 {
 			first++
 		}
 	}
 	require.Greater(t, first, 20, "with one slot, each namespace gets it half of the time")
+}
+
+// TestSharesUnderLimits: waiting runs of a namespace that has its share of the slots stay where they are, and those of
+// others are taken.
+func TestSharesUnderLimits(t *testing.T) {
+	t.Parallel()
+	w := New(0)
+	one, other := uuid.New(), uuid.New()
+	limitedRuns(w, one, 1, 5, job.MaxPriority)
+	limitedRuns(w, other, 2, 5, 0)
+	shares := upTo{one: 2, other: 100}
+	taken, _ := w.TakeWaiting(time.Unix(10, 0), 100, shares)
+	require.Len(t, taken, 7)
+	require.Equal(t, upTo{one: 0, other: 95}, shares)
+	shares[one] = 100
+	taken, _ = w.TakeWaiting(time.Unix(10, 0), 100, shares)
+	require.Len(t, taken, 3)
 }

@@ -40,7 +40,7 @@ func TestNamespacesTakeTurns(t *testing.T) {
 		w.Add([]job.Run{run(queues, many+i)})
 	}
 	w.Add([]job.Run{run(queues+1, many)}) // of an unknown namespace
-	taken := w.Take(due.Add(time.Second), 16, nil)
+	taken := w.Take(due.Add(time.Second), 16, all{})
 	require.Len(t, taken, 16)
 	var own []job.Run
 	unknown := 0
@@ -57,7 +57,7 @@ func TestNamespacesTakeTurns(t *testing.T) {
 	for i := range own[1:] {
 		require.True(t, own[i].DueAt.Before(own[i+1].DueAt), "those of a namespace are in order")
 	}
-	rest := w.Take(due.Add(time.Second), 2*many, nil)
+	rest := w.Take(due.Add(time.Second), 2*many, all{})
 	require.Len(t, rest, many+6-16)
 	for i := range rest[1:] {
 		require.False(t, rest[i+1].DueAt.Before(rest[i].DueAt))
@@ -78,7 +78,7 @@ func TestDroppedPartitionsLeaveTheirTurns(t *testing.T) {
 	}
 	w.advance(slotBefore(due.Add(time.Second)))
 	w.DropPartitions([]int16{1})
-	taken := w.Take(due.Add(time.Second), 1000, nil)
+	taken := w.Take(due.Add(time.Second), 1000, all{})
 	require.Len(t, taken, 50)
 	for i, r := range taken {
 		require.Zero(t, r.Partition)
@@ -115,12 +115,18 @@ func BenchmarkManyNamespaces(b *testing.B) {
 		w := New(0)
 		w.SetNamespaces(namespaces)
 		w.Add(runs)
-		for taken := w.Take(due.Add(time.Second), 1000, nil); len(taken) > 0; taken = w.Take(due.Add(time.Second), 1000, nil) {
+		for taken := w.Take(due.Add(time.Second), 1000, all{}); len(taken) > 0; taken = w.Take(due.Add(time.Second), 1000, all{}) {
 			w.Release(taken)
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/many, "ns/run")
 }
+
+// upTo is how many runs of each namespace may be taken.
+type upTo map[uuid.UUID]int
+
+func (u upTo) Full(namespace uuid.UUID) bool { return u[namespace] <= 0 }
+func (u upTo) Took(namespace uuid.UUID)      { u[namespace]-- }
 
 // TestANamespaceWithoutRoomWaits: runs of a namespace that has its share stay in the wheel, do not keep those of others
 // from being taken, and do not wake claimers.
@@ -134,9 +140,9 @@ func TestANamespaceWithoutRoomWaits(t *testing.T) {
 		r.Queue = int32(1 + i%2)
 		w.Add([]job.Run{r})
 	}
-	capacity := map[uuid.UUID]int{full: 3, other: 100}
+	capacity := upTo{full: 3, other: 100}
 	<-w.Changed()
-	taken := w.Take(epoch, 100, func(namespace uuid.UUID) int { return capacity[namespace] })
+	taken := w.Take(epoch, 100, capacity)
 	count := map[int32]int{}
 	for _, r := range taken {
 		count[r.Queue]++
@@ -144,10 +150,10 @@ func TestANamespaceWithoutRoomWaits(t *testing.T) {
 	require.Equal(t, map[int32]int{1: 3, 2: 10}, count)
 	require.Equal(t, 7, w.Ready())
 	capacity[full] = 0
-	require.Empty(t, w.Take(epoch, 100, func(namespace uuid.UUID) int { return capacity[namespace] }))
+	require.Empty(t, w.Take(epoch, 100, capacity))
 	require.Empty(t, w.Changed(), "claimers would take turns without end")
 	capacity[full] = 100
-	require.Len(t, w.Take(epoch, 5, func(namespace uuid.UUID) int { return capacity[namespace] }), 5)
+	require.Len(t, w.Take(epoch, 5, capacity), 5)
 	require.Len(t, w.Changed(), 1, "there is more for the next claimer")
 }
 
@@ -161,15 +167,15 @@ func TestAQuotaRefusesAllQueues(t *testing.T) {
 		limitedRuns(w, over, q+1, 1, 5)
 	}
 	now := time.Unix(10, 0)
-	taken, _ := w.TakeWaiting(now, 1)
+	taken, _ := w.TakeWaiting(now, 1, all{})
 	refusal := job.Refusal{Limit: job.QueueLimit(taken[0].Queue), After: 100 * time.Millisecond, Quota: true}
 	w.ReturnRefused([]Refused{{taken[0], refusal}}, now)
 	limitedRuns(w, other, 100, 1, 0)
-	taken, wait := w.TakeWaiting(now.Add(10*time.Millisecond), 100)
+	taken, wait := w.TakeWaiting(now.Add(10*time.Millisecond), 100, all{})
 	require.Len(t, taken, 1)
 	require.EqualValues(t, 100, taken[0].Queue)
 	require.Equal(t, 90*time.Millisecond, wait)
-	taken, _ = w.TakeWaiting(now.Add(100*time.Millisecond), 100)
+	taken, _ = w.TakeWaiting(now.Add(100*time.Millisecond), 100, all{})
 	require.Len(t, taken, 10)
 	require.Empty(t, w.waiting.refused)
 }

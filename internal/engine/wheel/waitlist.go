@@ -122,14 +122,18 @@ func (l *waitlists) push(id listID, r job.Run) {
 // TakeWaiting takes up to n runs from the waitlists that may get a permit, and at most one of each job.
 // Namespaces take turns, and the runs of each are in order. The caller gives each run back with Release or one of the
 // Return methods. If there is none, it returns how long to wait unless WaitlistsChanged is signalled.
-func (w *Wheel) TakeWaiting(now time.Time, n int) (out []job.Run, wait time.Duration) {
+func (w *Wheel) TakeWaiting(now time.Time, n int, shares Shares) (out []job.Run, wait time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	open, wait := w.open(now)
 	tried := map[limitID]int{}
 	for len(out) < n && open.len() > 0 {
 		lists := open.pop()
+		if len(*lists) == 0 || shares.Full(w.namespaces[(*lists)[0].first().Queue]) {
+			continue
+		}
 		if r, ok := w.takeTurn(lists, tried); ok {
+			shares.Took(w.namespaces[r.Queue])
 			out = append(out, r)
 			open.push(lists)
 		}

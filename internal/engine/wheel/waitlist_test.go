@@ -28,7 +28,7 @@ func limitedWheel(runs ...job.Run) *Wheel {
 	w := New(0)
 	w.SetLimited([]int32{1})
 	w.Add(runs)
-	w.Take(epoch, 1, nil)
+	w.Take(epoch, 1, all{})
 	return w
 }
 
@@ -46,9 +46,9 @@ func TestManyRunsOfAJobOnAWaitlist(t *testing.T) {
 		if i < len(other) {
 			want = append(want, other[i])
 		}
-		out, _ := w.TakeWaiting(afterEpoch, 10)
+		out, _ := w.TakeWaiting(afterEpoch, 10, all{})
 		require.ElementsMatch(t, want, out)
-		none, _ := w.TakeWaiting(afterEpoch, 10)
+		none, _ := w.TakeWaiting(afterEpoch, 10, all{})
 		require.Empty(t, none)
 		require.Empty(t, w.busy[a].waiting)
 		_, waits := w.Report(1)
@@ -70,14 +70,14 @@ func TestARefusedRunComesFirstAgain(t *testing.T) {
 	t.Parallel()
 	runs := waitingRuns(uuid.New(), 3, 1)
 	w := limitedWheel(runs...)
-	out, _ := w.TakeWaiting(afterEpoch, 10)
+	out, _ := w.TakeWaiting(afterEpoch, 10, all{})
 	require.Equal(t, runs[:1], out)
-	w.TakeWaiting(afterEpoch, 10) // sets the others aside
+	w.TakeWaiting(afterEpoch, 10, all{}) // sets the others aside
 	w.ReturnRefused([]Refused{{out[0], job.Refusal{Limit: job.QueueLimit(1)}}}, afterEpoch)
-	none, _ := w.TakeWaiting(afterEpoch, 10)
+	none, _ := w.TakeWaiting(afterEpoch, 10, all{})
 	require.Empty(t, none, "it is full")
 	w.RunsEnded([]job.Completion{{Limits: []job.Limit{job.QueueLimit(1)}}})
-	out, _ = w.TakeWaiting(afterEpoch, 10)
+	out, _ = w.TakeWaiting(afterEpoch, 10, all{})
 	require.Equal(t, runs[:1], out)
 }
 
@@ -86,15 +86,15 @@ func TestAWaitlistThatIsDroppedWhileARunIsTaken(t *testing.T) {
 	t.Parallel()
 	runs := waitingRuns(uuid.New(), 3, 1)
 	w := limitedWheel(runs...)
-	out, _ := w.TakeWaiting(afterEpoch, 10)
-	w.TakeWaiting(afterEpoch, 10)
+	out, _ := w.TakeWaiting(afterEpoch, 10, all{})
+	w.TakeWaiting(afterEpoch, 10, all{})
 	w.DropPartitions([]int16{runs[0].Partition})
 	require.Equal(t, 1, w.Len(), "only the taken run")
 	w.Add(runs)
-	w.Take(epoch, 1, nil)
-	w.TakeWaiting(afterEpoch, 10)
+	w.Take(epoch, 1, all{})
+	w.TakeWaiting(afterEpoch, 10, all{})
 	w.Release(out)
-	out, _ = w.TakeWaiting(afterEpoch, 10)
+	out, _ = w.TakeWaiting(afterEpoch, 10, all{})
 	require.Equal(t, runs[1:2], out)
 	w.Release(out)
 	w.DropPartitions([]int16{runs[0].Partition})
@@ -114,9 +114,9 @@ func TestTheOrderOfAWaitlist(t *testing.T) {
 	low, middle, late, high := run(a, 0, 1), run(b, 0, 5), run(c, 2, 5), run(a, 3, 9)
 	w := limitedWheel(low, middle)
 	w.Add([]job.Run{late, high})
-	w.Take(afterEpoch, 1, nil)
+	w.Take(afterEpoch, 1, all{})
 	for _, want := range []job.Run{high, middle, late, low} {
-		out, _ := w.TakeWaiting(afterEpoch, 1)
+		out, _ := w.TakeWaiting(afterEpoch, 1, all{})
 		require.Equal(t, []job.Run{want}, out)
 		w.Release(out)
 	}
@@ -124,10 +124,10 @@ func TestTheOrderOfAWaitlist(t *testing.T) {
 	// A run that moves to another waitlist is no longer the first of its job.
 	w = limitedWheel(low, middle)
 	w.Add([]job.Run{high})
-	w.Take(afterEpoch, 1, nil)
+	w.Take(afterEpoch, 1, all{})
 	high.Queue = 2
 	w.Add([]job.Run{high})
-	out, _ := w.TakeWaiting(afterEpoch, 1)
+	out, _ := w.TakeWaiting(afterEpoch, 1, all{})
 	require.Equal(t, []job.Run{middle}, out)
 }
 
@@ -137,11 +137,11 @@ func TestAJobThatIsDroppedBeforeItsTurn(t *testing.T) {
 	runs := waitingRuns(uuid.New(), 3, 1)
 	runs[2].Queue = 2
 	w := limitedWheel(runs[:2]...)
-	out, _ := w.TakeWaiting(afterEpoch, 10)
+	out, _ := w.TakeWaiting(afterEpoch, 10, all{})
 	w.Add(runs[2:])
-	require.Empty(t, w.Take(afterEpoch, 10, nil), "the run waits for its turn")
+	require.Empty(t, w.Take(afterEpoch, 10, all{}), "the run waits for its turn")
 	w.Release(out) // now it is its turn
-	w.TakeWaiting(afterEpoch, 10)
+	w.TakeWaiting(afterEpoch, 10, all{})
 	w.DropPartitions([]int16{runs[0].Partition})
 	require.Zero(t, w.Len())
 	require.Empty(t, w.busy)
@@ -153,16 +153,16 @@ func TestARateThatIsRaised(t *testing.T) {
 	t.Parallel()
 	runs := waitingRuns(uuid.New(), 1, 1)
 	w := limitedWheel(runs...)
-	out, _ := w.TakeWaiting(afterEpoch, 10)
+	out, _ := w.TakeWaiting(afterEpoch, 10, all{})
 	w.ReturnRefused([]Refused{{out[0], job.Refusal{Limit: job.QueueLimit(1), After: time.Hour}}}, afterEpoch)
-	none, wait := w.TakeWaiting(afterEpoch, 10)
+	none, wait := w.TakeWaiting(afterEpoch, 10, all{})
 	require.Empty(t, none)
 	require.LessOrEqual(t, wait, time.Second)
-	out, _ = w.TakeWaiting(afterEpoch.Add(time.Second), 10)
+	out, _ = w.TakeWaiting(afterEpoch.Add(time.Second), 10, all{})
 	require.Equal(t, runs, out)
 
 	w.ReturnRefused([]Refused{{out[0], job.Refusal{Limit: job.QueueLimit(1), After: time.Millisecond}}}, afterEpoch)
-	out, _ = w.TakeWaiting(afterEpoch.Add(time.Millisecond), 10)
+	out, _ = w.TakeWaiting(afterEpoch.Add(time.Millisecond), 10, all{})
 	require.Equal(t, runs, out, "when there is a token")
 }
 
@@ -177,7 +177,7 @@ func TestLimitsArePolledInTurn(t *testing.T) {
 		runs = append(runs, r)
 	}
 	w := limitedWheel(runs...)
-	out, _ := w.TakeWaiting(afterEpoch, limits)
+	out, _ := w.TakeWaiting(afterEpoch, limits, all{})
 	require.Len(t, out, limits)
 	refused := make([]Refused, limits)
 	for i, r := range out {
@@ -207,10 +207,10 @@ func BenchmarkManyRunsOfAJob(b *testing.B) {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			w := limitedWheel(waitingRuns(uuid.New(), n, 1)...)
 			for b.Loop() {
-				out, _ := w.TakeWaiting(afterEpoch, 200)
+				out, _ := w.TakeWaiting(afterEpoch, 200, all{})
 				w.Release(out)
 				w.Add(out) // keeps the number of runs
-				w.Take(epoch, 100, nil)
+				w.Take(epoch, 100, all{})
 			}
 		})
 	}
@@ -239,8 +239,8 @@ func TestManyRunsThatMove(t *testing.T) {
 			w.Add(runs)
 			require.Less(t, clock.Elapsed()-began, clocktest.Allow(2*time.Second))
 			require.Equal(t, n, w.Len())
-			w.Take(epoch, 0, nil)
-			w.Take(epoch, 1, nil)
+			w.Take(epoch, 0, all{})
+			w.Take(epoch, 1, all{})
 			require.Len(t, w.waiting.lists, 1)
 			for id, in := range w.waiting.lists {
 				require.EqualValues(t, 1, id.queue)
@@ -263,7 +263,7 @@ func movedFromWaitlist(n int, of func() uuid.UUID) (*Wheel, []job.Run) {
 	}
 	w := New(0)
 	w.Add(runs)
-	w.Take(epoch, 1, nil)
+	w.Take(epoch, 1, all{})
 	w.SetLimited([]int32{1})
 	return w, runs
 }
@@ -277,7 +277,7 @@ func movedFromPaused(n int) (*Wheel, []job.Run) {
 		runs = append(runs, waitingRuns(uuid.New(), 1, 2)...)
 	}
 	w.Add(runs)
-	w.Take(epoch, 1, nil)
+	w.Take(epoch, 1, all{})
 	for i := range runs {
 		runs[i].Queue = 1
 	}

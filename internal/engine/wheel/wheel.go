@@ -149,34 +149,24 @@ func (w *Wheel) Ready() int {
 }
 
 // Take takes up to n runs that may start by a time, and at most one of each job. Namespaces take turns, and of each
-// namespace the run with the highest priority is first. capacity returns how many runs of a namespace may be taken; nil: all.
+// namespace the run with the highest priority is first.
 // The caller gives each run back with Release or one of the Return methods. Runs of paused queues and
 // runs under limits are set aside instead.
-func (w *Wheel) Take(until time.Time, n int, capacity func(namespace uuid.UUID) int) []job.Run {
+func (w *Wheel) Take(until time.Time, n int, shares Shares) []job.Run {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.advance(slotBefore(until))
 	now := until.Add(-w.lead)
-	left := map[uuid.UUID]int{}
-	full := func(namespace uuid.UUID) bool {
-		if capacity == nil {
-			return false
-		}
-		if _, ok := left[namespace]; !ok {
-			left[namespace] = capacity(namespace)
-		}
-		return left[namespace] <= 0
-	}
 	var out []job.Run
-	for len(out) < n && w.ready.turn(full) {
+	for len(out) < n && w.ready.turn(shares) {
 		namespace, r := w.ready.pop()
 		if w.setAsideIfPaused(r) || w.waitIfLimited(r, now) || !w.reserve(r) {
 			continue
 		}
-		left[namespace]--
+		shares.Took(namespace)
 		out = append(out, r)
 	}
-	if w.ready.turn(full) {
+	if w.ready.turn(shares) {
 		w.Signal() // for the next claimer
 	}
 	return out

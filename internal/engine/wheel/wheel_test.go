@@ -18,6 +18,12 @@ func runAt(id uuid.UUID, ms int, priority int16) job.Run {
 	return job.Run{Key: job.Key{Partition: job.PartitionOf(id), Job: id, DueAt: at}, RunAt: at, Priority: priority}
 }
 
+// all lets every run be taken.
+type all struct{}
+
+func (all) Full(uuid.UUID) bool { return false }
+func (all) Took(uuid.UUID)      {}
+
 func ids(runs []job.Run) (out []uuid.UUID) {
 	for _, r := range runs {
 		out = append(out, r.Job)
@@ -34,9 +40,9 @@ func TestWheelTakesWhatIsDueByPriorityThenTime(t *testing.T) {
 	require.True(t, ok)
 	require.True(t, next.Equal(epoch))
 	// After an overload, c is later than a and b and goes first.
-	require.Equal(t, []uuid.UUID{c}, ids(w.Take(epoch.Add(time.Second), 1, nil)))
-	require.Equal(t, []uuid.UUID{a, b}, ids(w.Take(epoch.Add(time.Second), 9, nil)))
-	require.Empty(t, w.Take(epoch.Add(time.Second), 9, nil), "d is not due")
+	require.Equal(t, []uuid.UUID{c}, ids(w.Take(epoch.Add(time.Second), 1, all{})))
+	require.Equal(t, []uuid.UUID{a, b}, ids(w.Take(epoch.Add(time.Second), 9, all{})))
+	require.Empty(t, w.Take(epoch.Add(time.Second), 9, all{}), "d is not due")
 	require.Equal(t, 4, w.Len(), "taken runs are known until they are released")
 }
 
@@ -46,14 +52,14 @@ func TestWheelKnowsWhatItHasAndWhatIsTaken(t *testing.T) {
 	r := runAt(uuid.New(), 0, 0)
 	w.Add([]job.Run{r, r})
 	w.Add([]job.Run{r})
-	taken := w.Take(epoch, 9, nil)
+	taken := w.Take(epoch, 9, all{})
 	require.Len(t, taken, 1)
 	w.Add([]job.Run{r}) // a sweep that read it before it was claimed
-	require.Empty(t, w.Take(epoch, 9, nil))
+	require.Empty(t, w.Take(epoch, 9, all{}))
 	w.Release(taken)
 	require.Zero(t, w.Len())
 	w.Add([]job.Run{r})
-	require.Len(t, w.Take(epoch, 9, nil), 1)
+	require.Len(t, w.Take(epoch, 9, all{}), 1)
 }
 
 // A user may cancel a run that waits a day for its retry, and retry it at once: the run is found again with an earlier
@@ -71,23 +77,23 @@ func TestWheelTakesARunAtItsEarlierTime(t *testing.T) {
 	next, ok := w.Next()
 	require.True(t, ok)
 	require.True(t, next.Equal(epoch))
-	taken := w.Take(epoch, 9, nil)
+	taken := w.Take(epoch, 9, all{})
 	require.Equal(t, []job.Run{early}, taken)
 	w.Add([]job.Run{early})
-	require.Empty(t, w.Take(epoch, 9, nil), "it is taken once")
+	require.Empty(t, w.Take(epoch, 9, all{}), "it is taken once")
 	w.ReturnBlocked(early, epoch.Add(time.Minute))
 	w.Add([]job.Run{early})
-	require.Empty(t, w.Take(epoch.Add(time.Second), 9, nil), "a run that was put off stays put off")
-	taken = w.Take(epoch.Add(time.Minute), 9, nil)
+	require.Empty(t, w.Take(epoch.Add(time.Second), 9, all{}), "a run that was put off stays put off")
+	taken = w.Take(epoch.Add(time.Minute), 9, all{})
 	require.Equal(t, []job.Run{early}, taken)
 	w.Release(taken)
 	require.Zero(t, w.Len())
 
 	// The entry at the later time is still there. It is taken once more, and the claim finds nothing.
-	taken = w.Take(late.RunAt, 9, nil)
+	taken = w.Take(late.RunAt, 9, all{})
 	require.Equal(t, []job.Run{late}, taken)
 	w.Release(taken)
-	require.Empty(t, w.Take(late.RunAt, 9, nil))
+	require.Empty(t, w.Take(late.RunAt, 9, all{}))
 	require.Empty(t, w.busy)
 }
 
@@ -98,12 +104,12 @@ func TestWheelHandsOutOneRunOfAJobAtATime(t *testing.T) {
 	w.Add([]job.Run{runAt(id, 0, 0), runAt(id, 1000, 0), runAt(id, 2000, 0), runAt(other, 3000, 0)})
 	late := epoch.Add(time.Hour)
 	var due []time.Time
-	first := w.Take(late, 9, nil)
+	first := w.Take(late, 9, all{})
 	require.Equal(t, []uuid.UUID{id, other}, ids(first))
 	w.Release(first[1:])
-	for taken := first[:1]; len(taken) > 0; taken = w.Take(late, 9, nil) {
+	for taken := first[:1]; len(taken) > 0; taken = w.Take(late, 9, all{}) {
 		require.Len(t, taken, 1)
-		require.Empty(t, w.Take(late, 9, nil), "while one is in a claim")
+		require.Empty(t, w.Take(late, 9, all{}), "while one is in a claim")
 		due = append(due, taken[0].DueAt)
 		require.True(t, w.Taken(taken[0].RunKey()))
 		w.Release(taken)
@@ -119,14 +125,14 @@ func TestWheelTakesReturnedRunsAgain(t *testing.T) {
 	w := New(0)
 	id := uuid.New()
 	w.Add([]job.Run{runAt(id, 0, 0), runAt(id, 100, 0)})
-	taken := w.Take(epoch.Add(time.Second), 9, nil)
+	taken := w.Take(epoch.Add(time.Second), 9, all{})
 	taken[0].RunAt = epoch.Add(time.Minute)
 	w.Return(taken)
-	second := w.Take(epoch.Add(time.Second), 9, nil)
+	second := w.Take(epoch.Add(time.Second), 9, all{})
 	require.Len(t, second, 1)
 	require.True(t, second[0].DueAt.Equal(epoch.Add(100*time.Millisecond)), "the job's next run does not wait for it")
 	w.Release(second)
-	require.Len(t, w.Take(epoch.Add(time.Minute), 9, nil), 1)
+	require.Len(t, w.Take(epoch.Add(time.Minute), 9, all{}), 1)
 }
 
 func TestWheelBlockedRunsAreReadyWhenAnotherEnds(t *testing.T) {
@@ -135,17 +141,17 @@ func TestWheelBlockedRunsAreReadyWhenAnotherEnds(t *testing.T) {
 	id := uuid.New()
 	w.Add([]job.Run{runAt(id, 0, 0)})
 	block := func() {
-		taken := w.Take(epoch.Add(time.Second), 9, nil)
+		taken := w.Take(epoch.Add(time.Second), 9, all{})
 		require.Len(t, taken, 1)
 		w.ReturnBlocked(taken[0], epoch.Add(time.Minute))
 	}
 	block()
-	require.Empty(t, w.Take(epoch.Add(time.Second), 9, nil))
+	require.Empty(t, w.Take(epoch.Add(time.Second), 9, all{}))
 	w.RunsEnded([]job.Completion{{Key: job.Key{Job: uuid.New()}}})
-	require.Empty(t, w.Take(epoch.Add(time.Second), 9, nil))
+	require.Empty(t, w.Take(epoch.Add(time.Second), 9, all{}))
 	w.RunsEnded([]job.Completion{{Key: job.Key{Job: id}}})
 	block()
-	require.Len(t, w.Take(epoch.Add(time.Minute), 9, nil), 1, "its time comes even if nothing ends")
+	require.Len(t, w.Take(epoch.Add(time.Minute), 9, all{}), 1, "its time comes even if nothing ends")
 	require.Empty(t, w.blocked)
 }
 
@@ -155,7 +161,7 @@ func TestWheelDropForgetsWhateverStateRunsAreIn(t *testing.T) {
 	id := uuid.New()
 	runs := []job.Run{runAt(id, 0, 0), runAt(id, 10, 0), runAt(id, 20, 0), runAt(id, 60_000, 0)}
 	w.Add(runs)
-	taken := w.Take(epoch.Add(time.Second), 9, nil) // one is taken, two wait, one is in a bucket
+	taken := w.Take(epoch.Add(time.Second), 9, all{}) // one is taken, two wait, one is in a bucket
 	require.Len(t, taken, 1)
 	w.DropPartitions([]int16{job.PartitionOf(id)})
 	require.Equal(t, 1, w.Len(), "only the taken run")
@@ -163,12 +169,12 @@ func TestWheelDropForgetsWhateverStateRunsAreIn(t *testing.T) {
 	require.Zero(t, w.Len())
 
 	w.Add(runs)
-	w.Release(w.Take(epoch.Add(time.Second), 9, nil)) // the second is ready now
+	w.Release(w.Take(epoch.Add(time.Second), 9, all{})) // the second is ready now
 	w.DropPartitions([]int16{job.PartitionOf(id)})
 	require.Zero(t, w.Len())
 	require.Empty(t, w.busy, "a job without runs is not busy")
 	w.Add(runs)
-	require.Len(t, w.Take(epoch.Add(time.Second), 9, nil), 1, "regained")
+	require.Len(t, w.Take(epoch.Add(time.Second), 9, all{}), 1, "regained")
 }
 
 func TestWheelRunsOfAPausedQueueFollowTheirJob(t *testing.T) {
@@ -178,14 +184,14 @@ func TestWheelRunsOfAPausedQueueFollowTheirJob(t *testing.T) {
 	r.Queue = 1
 	w.SetPaused([]int32{1})
 	w.Add([]job.Run{r})
-	require.Empty(t, w.Take(epoch, 9, nil), "set aside")
+	require.Empty(t, w.Take(epoch, 9, all{}), "set aside")
 	w.Add([]job.Run{r})
-	require.Empty(t, w.Take(epoch, 9, nil), "still set aside")
+	require.Empty(t, w.Take(epoch, 9, all{}), "still set aside")
 	r.Queue = 2 // a sweep finds that the job was moved
 	w.Add([]job.Run{r})
-	require.Equal(t, []uuid.UUID{r.Job}, ids(w.Take(epoch, 9, nil)))
+	require.Equal(t, []uuid.UUID{r.Job}, ids(w.Take(epoch, 9, all{})))
 	w.SetPaused(nil)
-	require.Empty(t, w.Take(epoch, 9, nil), "once")
+	require.Empty(t, w.Take(epoch, 9, all{}), "once")
 }
 
 // A slot with many runs costs no more for each run than one with few.
@@ -197,7 +203,7 @@ func BenchmarkWheelHotSlot(b *testing.B) {
 	for b.Loop() {
 		w := New(0)
 		w.Add(runs)
-		for taken := w.Take(epoch, 1000, nil); len(taken) > 0; taken = w.Take(epoch, 1000, nil) {
+		for taken := w.Take(epoch, 1000, all{}); len(taken) > 0; taken = w.Take(epoch, 1000, all{}) {
 			w.Release(taken)
 		}
 	}
@@ -217,7 +223,7 @@ func TestWheelTakesNothingBeforeItsTime(t *testing.T) {
 		require.True(t, ok)
 		require.False(t, next.Before(run.RunAt), "Next is before the run is due")
 		require.Less(t, next.Sub(run.RunAt), SlotWidth)
-		require.Empty(t, w.Take(run.RunAt.Add(-time.Microsecond), 1, nil))
-		require.Equal(t, []job.Run{run}, w.Take(next, 1, nil))
+		require.Empty(t, w.Take(run.RunAt.Add(-time.Microsecond), 1, all{}))
+		require.Equal(t, []job.Run{run}, w.Take(next, 1, all{}))
 	}
 }
