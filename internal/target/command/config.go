@@ -209,6 +209,9 @@ func (c *config) readSecrets(ctx context.Context, from secret.Source, namespace 
 			return "", secret.ErrNone
 		}
 		s, err := from.Secret(ctx, namespace, t.Secret, use)
+		if err != nil && !secret.Permanent(err) && !errors.Is(err, access.ErrNoKeyset) {
+			return "", errors.New("a secret could not be read just now; see the node's log")
+		}
 		if err == nil && strings.ContainsRune(s.Value(), 0) {
 			err = errors.New("a secret has a byte 0, which no variable can contain")
 		}

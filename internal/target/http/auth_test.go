@@ -30,6 +30,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/target/guard"
 	"github.com/belfry-dev/belfry/internal/target/http"
 	"github.com/belfry-dev/belfry/internal/target/secret"
 )
@@ -213,6 +214,24 @@ func TestUnsignedIsNotSent(t *testing.T) {
 	require.True(t, out.Retryable)
 	require.False(t, out.Unknown)
 	require.NotContains(t, out.Message, "canary")
+	require.Empty(t, got)
+}
+
+// TestUnknownNamespace: if the name of a namespace cannot be read, nothing is sent, and the message does not have the
+// error of the database, which names its user and host.
+func TestUnknownNamespace(t *testing.T) {
+	t.Parallel()
+	g, err := guard.New(guard.Options{
+		Allow: []string{"127.0.0.0/8", "billing=10.0.0.0/8"},
+		Namespace: func(context.Context, uuid.UUID) (string, error) {
+			return "", errors.New("canary: connection refused")
+		},
+	})
+	require.NoError(t, err)
+	url, got := listen(t)
+	out := newTarget(t, http.Options{Guard: g}).Deliver(t.Context(), to(url))
+	require.True(t, out.Retryable)
+	require.Equal(t, "not sent: the name of the namespace could not be read from the database just now", out.Message)
 	require.Empty(t, got)
 }
 

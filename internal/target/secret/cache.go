@@ -3,6 +3,7 @@ package secret
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -28,6 +29,7 @@ type Cache struct {
 	Store interface {
 		Secret(ctx context.Context, namespace uuid.UUID, name string) (access.Secret, error)
 	}
+	Log   *slog.Logger       // nil: none
 	calls singleflight.Group // deliveries that need the same secret share one query
 
 	mu    sync.Mutex
@@ -78,6 +80,9 @@ func (s *Cache) find(ctx context.Context, namespace uuid.UUID, name string) (acc
 		}
 		if err != nil && !errors.Is(err, ErrNone) && ok && known.err == nil && age < staleTime {
 			return known.secret, nil // the database is down: use the last known value
+		}
+		if s.Log != nil && err != nil && !errors.Is(err, ErrNone) { // messages of runs do not have the error
+			s.Log.Warn("read of a secret failed", "namespace", namespace, "secret", name, "error", err)
 		}
 		s.keep(key, cached{found, err, clock.Elapsed()})
 		return found, err

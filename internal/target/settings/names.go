@@ -2,6 +2,7 @@ package settings
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"github.com/google/uuid"
@@ -15,6 +16,9 @@ type Names struct {
 	names map[uuid.UUID]string
 }
 
+// errUnread has no error of the database, because it becomes the message of a run, which viewers read.
+var errUnread = errors.New("the name of the namespace could not be read from the database just now")
+
 // Get returns the name of a namespace.
 func (n *Names) Get(ctx context.Context, id uuid.UUID) (string, error) {
 	n.mu.Lock()
@@ -25,7 +29,7 @@ func (n *Names) Get(ctx context.Context, id uuid.UUID) (string, error) {
 	}
 	name, err := n.Read(ctx, id)
 	if err != nil {
-		return "", err
+		return "", errUnread
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
