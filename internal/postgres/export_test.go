@@ -33,3 +33,19 @@ func MigrateFiles(ctx context.Context, url string, files fs.FS, p MigrateParams)
 func ReadSchemaOf(ctx context.Context, url string, files fs.FS) (Schema, error) {
 	return readSchema(ctx, url, files)
 }
+
+// SessionRoom remembers how many sessions namespaces have.
+type SessionRoom = sessionRoom
+
+// Open notes a session of a namespace. count returns the quota, and the sessions without and with those that have ended.
+func (s *sessionRoom) Open(
+	ctx context.Context, namespace uuid.UUID, replaces bool, count func() (most, live, all int64),
+) error {
+	return s.open(ctx, namespace, replaces, func() (n sessionCount, _ error) {
+		n.most, n.live, n.all = count()
+		return n, nil
+	})
+}
+
+// End notes that a session has ended.
+func (s *sessionRoom) End(namespace uuid.UUID) { s.ended(namespace) }

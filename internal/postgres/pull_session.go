@@ -108,25 +108,26 @@ var (
 func (e *Engine) adoptRuns(
 	ctx context.Context, w *job.WorkerSession, o job.SessionParams,
 ) (gone []job.Gone, err error) {
-	has, known := map[job.RunKey]int16{}, false
+	has, known, replaces := map[job.RunKey]int16{}, false, false
 	err = e.db.Tx(ctx, "adopt runs", func(tx pgx.Tx) error {
 		clear(has)
 		old, locks, err := lockFamily(ctx, tx, w, o.Adopt)
 		if err != nil {
 			return err
 		}
+		known = len(old) > 0
 		k, attempt := splitLeases(sortedLeases(o.Runs))
 		var batch pgx.Batch
 		batch.Queue(lockEach, lockList(locks))
 		// From here on nothing more is leased to them: see endSession.
 		batch.Queue(endSessions, old, w.Queue).Exec(func(tag pgconn.CommandTag) error {
-			known = tag.RowsAffected() > 0
+			replaces = tag.RowsAffected() > 0
 			return nil
 		})
 		if err := tx.SendBatch(ctx, &batch).Close(); err != nil {
 			return err
 		}
-		if err := e.mayOpen(ctx, tx, w.Namespace, true); err != nil {
+		if err := e.mayOpen(ctx, tx, w.Namespace, replaces); err != nil {
 			return err
 		}
 		batch = pgx.Batch{}
@@ -210,21 +211,29 @@ func splitLeases(leases []job.Lease) (keyColumns, []int16) {
 // endSession ends a worker's session, under its lock. A claim that began earlier compares expires_at with an earlier
 // instant, so the session ends at -infinity.
 const (
-	endSession  = `UPDATE session SET expires_at = '-infinity' WHERE id = $1 AND queue_id = $2`
-	endSessions = `UPDATE session SET expires_at = '-infinity' WHERE id = ANY ($1) AND queue_id = $2`
+	endSession = `
+UPDATE session SET expires_at = '-infinity' WHERE id = $1 AND queue_id = $2 AND expires_at > '-infinity'`
+	endSessions = `
+UPDATE session SET expires_at = '-infinity' WHERE id = ANY ($1) AND queue_id = $2 AND expires_at > '-infinity'`
 )
 
 // EndSession ends a worker's session. The runs that it still has count as lost, and are retried as soon as a node
 // notices.
 func (e *Engine) EndSession(ctx context.Context, w job.WorkerSession) error {
+	live := false
 	var batch pgx.Batch // one round trip, one transaction
 	asWorker(w.Namespace, w.Queue)(&batch)
 	batch.Queue(`SELECT pg_advisory_xact_lock($1)`, lockOf(w.ID))
-	batch.Queue(endSession, w.ID, w.Queue)
+	batch.Queue(endSession, w.ID, w.Queue).Exec(func(tag pgconn.CommandTag) error {
+		live = tag.RowsAffected() > 0
+		return nil
+	})
 	if err := e.db.SendBatch(ctx, &batch).Close(); err != nil {
 		return fmt.Errorf("end a session: %w", err)
 	}
-	e.room.ended(w.Namespace)
+	if live {
+		e.room.ended(w.Namespace)
+	}
 	return nil
 }
 

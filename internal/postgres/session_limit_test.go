@@ -154,7 +154,46 @@ func TestSessionsAreNotCountedEachTime(t *testing.T) {
 	if clock.Elapsed()-begun < time.Second {
 		requireFull(t, err, sessions+3, sessions) // it has counted them before
 	}
-	require.NoError(t, other.EndSession(t.Context(), first))
-	_, err = open(other)
-	require.NoError(t, err, "one has ended")
+	require.Eventually(t, func() bool {
+		_, err = open(other)
+		return err == nil
+	}, clocktest.Allow(10*time.Second), 100*time.Millisecond, "the refusal is remembered for a second")
+}
+
+// TestReplacingSessionsAtTheLimit: at the limit, a worker replaces its live session, and no other worker gets a session by
+// naming one that does not exist or has ended. A session that is ended twice
+// allows one new session.
+func TestReplacingSessionsAtTheLimit(t *testing.T) {
+	t.Parallel()
+	b := setupLimits(t)
+	b.exec(`INSERT INTO namespace (id, name, max_sessions) VALUES ($1, 'mine', 2)`, b.namespace)
+	open := func(adopt uuid.UUID) (job.WorkerSession, error) {
+		w, _, err := b.store.OpenSession(t.Context(), job.SessionParams{
+			Namespace: b.namespace, Queue: "work", Make: true, Name: "w", TTL: time.Minute, Adopt: adopt,
+		})
+		return w, err
+	}
+	first, err := open(uuid.Nil)
+	require.NoError(t, err)
+	second, err := open(uuid.Nil)
+	require.NoError(t, err)
+	full := func(adopt uuid.UUID) {
+		t.Helper()
+		_, err := open(adopt)
+		requireFull(t, err, 2, 2)
+	}
+	full(uuid.New())
+	third, err := open(second.ID)
+	require.NoError(t, err)
+	full(uuid.Nil)
+	require.NoError(t, b.store.EndSession(t.Context(), first))
+	require.NoError(t, b.store.EndSession(t.Context(), first))
+	_, err = open(uuid.Nil)
+	require.NoError(t, err)
+	full(first.ID)
+	b.exec(`DELETE FROM session WHERE expires_at = '-infinity'`) // as nodes do
+	b.store = pgtest.NewStore(b.pool)                            // another node, which counts
+	full(first.ID)
+	_, err = open(third.ID)
+	require.NoError(t, err)
 }

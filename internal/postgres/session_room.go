@@ -15,69 +15,128 @@ import (
 )
 
 const (
-	// roomShare is the part of the sessions that a namespace may still open which a node opens without counting again, so
-	// that this many nodes together do not exceed the limit.
-	roomShare  = 16
-	roomAge    = 5 * time.Second // what other nodes open counts after this long
-	refusedAge = time.Second     // a namespace at its limit is refused for this long without counting again
-	maxRooms   = 10_000          // namespaces
+	// roomShare: of the sessions that a namespace may still open, a node opens a 16th without counting again, or 16 of
+	// them, if that is more. Nodes do not know what others open meanwhile, so each of them may exceed the quota by as
+	// many, once in roomAge.
+	roomShare = 16
+	roomAge   = 5 * time.Second // what other nodes open counts after this long
+	fullAge   = time.Second     // what other nodes end counts after this long in a namespace near its limit
+	maxRooms  = 10_000          // namespaces
 )
 
-// sessionRoom remembers how many sessions of workers each namespace may still open. To count them, the database reads
-// each of them: if it did so for each new one, a namespace that opens thousands would slow down all others.
+// sessionRoom remembers how many sessions of workers each namespace has. To count them, the database reads each of
+// them: if it did so for each new one, a namespace that opens thousands would slow down all others.
 type sessionRoom struct {
-	mu sync.Mutex
-	of map[uuid.UUID]room
+	mu       sync.Mutex
+	of       map[uuid.UUID]*room
+	counting map[uuid.UUID]chan struct{} // closed when they are counted
+}
+
+// sessionCount is how many sessions a namespace has, with those that this node has opened and ended since it counted.
+type sessionCount struct {
+	most      int64 // its quota
+	live, all int64 // without and with those that have ended and are not deleted yet
 }
 
 type room struct {
-	left    int           // sessions that may be opened without counting
-	refusal error         // or the limit was reached
-	until   time.Duration // by clock.Elapsed
+	sessionCount
+	liveTo, allTo int64         // from here on, they are counted again
+	until         time.Duration // by clock.Elapsed
 }
 
-// take returns whether a session may be opened without counting, or is refused without counting.
-func (s *sessionRoom) take(namespace uuid.UUID) (open bool, refusal error) {
+// shareOf returns up to which number a node opens sessions without counting again.
+func shareOf(used, most int64) int64 {
+	free := max(0, most-used)
+	return used + max(free/roomShare, min(free, roomShare))
+}
+
+// open notes a new session, or returns why there may be none: see [Engine.mayOpen]. One caller counts the sessions of a
+// namespace, while others wait for the result.
+func (s *sessionRoom) open(
+	ctx context.Context, namespace uuid.UUID, replaces bool, count func() (sessionCount, error),
+) error {
+	for {
+		counted, mine, refusal := s.take(namespace, replaces)
+		switch {
+		case counted == nil:
+			return refusal
+		case mine:
+			if err := s.count(namespace, replaces, count); err != nil {
+				return err
+			}
+		default:
+			select {
+			case <-counted:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+	}
+}
+
+// take notes a session or returns a refusal, unless the sessions must be counted first: by this caller, or by another
+// one that closes counted.
+func (s *sessionRoom) take(namespace uuid.UUID, replaces bool) (counted chan struct{}, mine bool, refusal error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r, ok := s.of[namespace]
-	if !ok || clock.Elapsed() >= r.until {
-		return false, nil
+	if r := s.of[namespace]; r != nil && clock.Elapsed() < r.until {
+		switch {
+		case !replaces && r.live >= r.most:
+			return nil, false, &access.QuotaError{Quota: access.QuotaSessions, Used: r.live, Limit: r.most, Added: 1}
+		case r.all >= 2*r.most:
+			return nil, false, job.ErrTooManySessions
+		case r.all < r.allTo && (replaces || r.live < r.liveTo):
+			r.all++
+			if !replaces {
+				r.live++
+			}
+			return nil, false, nil
+		}
 	}
-	if r.refusal != nil {
-		return false, r.refusal
+	if counted = s.counting[namespace]; counted != nil {
+		return counted, false, nil
 	}
-	if r.left--; r.left == 0 {
-		delete(s.of, namespace)
-	} else {
-		s.of[namespace] = r
+	if s.counting == nil {
+		s.of, s.counting = map[uuid.UUID]*room{}, map[uuid.UUID]chan struct{}{}
 	}
-	return true, nil
+	s.counting[namespace] = make(chan struct{})
+	return s.counting[namespace], true, nil
 }
 
-// counted notes how many sessions a namespace may still open, and why it may open no more.
-func (s *sessionRoom) counted(namespace uuid.UUID, free int64, refusal error) {
+func (s *sessionRoom) count(namespace uuid.UUID, replaces bool, count func() (sessionCount, error)) error {
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		close(s.counting[namespace])
+		delete(s.counting, namespace)
+	}()
+	n, err := count()
+	if err != nil {
+		return err
+	}
+	if replaces {
+		n.live++ // the session that it replaces has ended in this transaction only
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.of) >= maxRooms || s.of == nil {
-		s.of = map[uuid.UUID]room{}
+	if len(s.of) >= maxRooms {
+		clear(s.of)
 	}
-	switch left := int(free / roomShare); {
-	case refusal != nil:
-		s.of[namespace] = room{refusal: refusal, until: clock.Elapsed() + refusedAge}
-	case left > 0:
-		s.of[namespace] = room{left: left, until: clock.Elapsed() + roomAge}
-	default:
-		delete(s.of, namespace)
+	r := &room{sessionCount: n, liveTo: shareOf(n.live, n.most), allTo: shareOf(n.all, 2*n.most)}
+	r.until = clock.Elapsed() + roomAge
+	if r.liveTo >= n.most || r.allTo >= 2*n.most {
+		r.until = clock.Elapsed() + fullAge
 	}
+	s.of[namespace] = r
+	return nil
 }
 
-// ended has a namespace at its limit be counted again, because one of its sessions has ended.
+// ended notes that a session of the namespace has ended.
 func (s *sessionRoom) ended(namespace uuid.UUID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.of[namespace].refusal != nil {
-		delete(s.of, namespace)
+	if r := s.of[namespace]; r != nil {
+		r.live--
 	}
 }
 
@@ -92,32 +151,17 @@ GROUP BY q.most`
 
 // mayOpen returns an access.QuotaError if the namespace has as many sessions as its quota allows, and
 // job.ErrTooManySessions if it has twice as many with those that have ended. Sessions that are opened at the same time
-// may exceed that by a few. A session that replaces another one is not refused without counting, because the other one
-// has just ended.
+// may exceed that by a few. A session that replaces a live one, which has just ended, needs none of the quota.
 func (e *Engine) mayOpen(ctx context.Context, tx pgx.Tx, namespace uuid.UUID, replaces bool) error {
-	open, refusal := e.room.take(namespace)
-	switch {
-	case open:
-		return nil
-	case refusal != nil && !replaces:
-		return refusal
-	}
-	var most *int64
-	var live, all int64
-	if err := tx.QueryRow(ctx, countSessions, namespace).Scan(&most, &live, &all); err != nil {
-		return err
-	}
-	if most == nil {
-		e.room.counted(namespace, math.MaxInt32, nil)
-		return nil
-	}
-	refusal = nil
-	switch {
-	case live >= *most:
-		refusal = &access.QuotaError{Quota: access.QuotaSessions, Used: live, Limit: *most, Added: 1}
-	case all >= 2**most:
-		refusal = job.ErrTooManySessions
-	}
-	e.room.counted(namespace, min(*most-live, 2**most-all)-1, refusal)
-	return refusal
+	return e.room.open(ctx, namespace, replaces, func() (n sessionCount, err error) {
+		var most *int64
+		if err := tx.QueryRow(ctx, countSessions, namespace).Scan(&most, &n.live, &n.all); err != nil {
+			return n, err
+		}
+		n.most = math.MaxInt32
+		if most != nil {
+			n.most = *most
+		}
+		return n, nil
+	})
 }
