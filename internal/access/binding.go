@@ -87,7 +87,7 @@ func (b SecretBinding) Check(name string, use SecretUse) error {
 	}
 	if len(b.Kinds) > 0 && !slices.Contains(b.Kinds, use.Kind) {
 		return &NotAllowedError{fmt.Sprintf("the secret %s may only be used for targets of kind %s, not %s",
-			name, strings.Join(b.Kinds, ", "), use.Kind)}
+			name, firstOf(b.Kinds), use.Kind)}
 	}
 	if len(b.Hosts) == 0 {
 		return nil
@@ -105,7 +105,17 @@ func (b SecretBinding) Check(name string, use SecretUse) error {
 		return nil
 	}
 	return &NotAllowedError{fmt.Sprintf("the secret %s may only be sent to %s, not to %s",
-		name, strings.Join(b.Hosts, ", "), problem.Printable(where))}
+		name, firstOf(b.Hosts), problem.Printable(where))}
+}
+
+// maxShownEntries is how many entries of a binding a message has.
+const maxShownEntries = 3
+
+func firstOf(list []string) string {
+	if more := len(list) - maxShownEntries; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(list[:maxShownEntries], ", "), more)
+	}
+	return strings.Join(list, ", ")
 }
 
 // hostMatches compares hosts without case and the dot at the end of a name. Addresses must be written the same way. Only

@@ -37,7 +37,7 @@ func TestSecretBinding(t *testing.T) {
 		{hosts, "http", "10.0.0.50", "not to"},
 		{hosts, "kafka", "a.example.org evil.example", "not to evil.example"},
 		{hosts, "kafka", "evil.example a.example.org", "not to evil.example"},
-		{hosts, "command", "", "not to a command"},
+		{hosts, "command", "", "sent to hooks.example.com, *.example.org, 10.0.0.5 and 1 more, not to a command"},
 		// What a resolver makes of these names is not what case folding makes of them.
 		{idn, "http", "api.github.example", ""},
 		{idn, "http", "API.GITHUB.EXAMPLE", ""},

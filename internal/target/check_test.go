@@ -9,6 +9,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/problem"
 	"github.com/belfry-dev/belfry/internal/target"
 	"github.com/belfry-dev/belfry/internal/target/http"
 )
@@ -17,6 +18,18 @@ type bindings map[string]access.SecretBinding
 
 func (b bindings) SecretBindings(context.Context, uuid.UUID) (map[string]access.SecretBinding, error) {
 	return b, nil
+}
+
+// TestProblemOfASecretOnce: a secret that a config names often is one problem.
+func TestProblemOfASecretOnce(t *testing.T) {
+	t.Parallel()
+	check := target.Checks{
+		Targets:  map[string]target.Target{"http": http.New(http.Options{})},
+		Bindings: bindings{"a": {Hosts: []string{"a.example"}}},
+	}.New(t.Context(), access.Principal{})
+	err := check(job.Target{Kind: "http", Config: []byte(
+		`{"url": "https://b.example", "headers": {"X-A": {"secret": "a"}, "X-B": {"secret": "a"}}}`)})
+	require.Len(t, problem.All(err), 1)
 }
 
 // TestBoundSecretsInURLs: a job with a bound secret in its URL is saved only if the binding allows URLs.

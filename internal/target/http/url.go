@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -57,7 +58,7 @@ func (r *reader) url(c *config, raw json.RawMessage) {
 	case !validPort(u.Port()):
 		r.Add("url", "its port is not valid", "use 1 to 65535, or leave it out")
 	default:
-		c.url, c.inURL = u, secretsIn(u)
+		c.url, c.inURL = u, slices.Compact(slices.Sorted(slices.Values(secretsIn(u))))
 	}
 }
 

@@ -46,7 +46,7 @@ func TestSecretsInURLs(t *testing.T) {
 	config := fmt.Sprintf(`{"url": "%s/a%%2Fb/services/x-${secret.hook}/${other}?k=${secret.hook}&x=1"}`, srv.URL)
 	require.NoError(t, target.Check([]byte(config)))
 	require.Empty(t, target.Uses([]byte(config)).Names)
-	require.Equal(t, []string{"hook", "hook"}, target.Uses([]byte(config)).InURL)
+	require.Equal(t, []string{"hook"}, target.Uses([]byte(config)).InURL)
 	for value, want := range map[string]string{
 		"canary-one":             "/a/b/services/x-canary-one/${other}?k=canary-one&x=1",
 		"canary-T0/c/canary-xxx": "/a/b/services/x-canary-T0/c/canary-xxx/${other}?k=canary-T0%2Fc%2Fcanary-xxx&x=1",

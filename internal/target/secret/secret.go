@@ -83,10 +83,10 @@ func Remote(hosts []string) bool {
 	})
 }
 
-// Add adds the secrets that settings name.
+// Add adds the secrets that settings name, each once.
 func (u *Uses) Add(settings ...Text) {
 	for _, t := range settings {
-		if t.Secret != "" {
+		if t.Secret != "" && !slices.Contains(u.Names, t.Secret) {
 			u.Names = append(u.Names, t.Secret)
 		}
 	}
