@@ -107,55 +107,80 @@ func (e *expecting) end() {
 	}
 }
 
-// maxOwnTransports limits the number of client certificates and of namespaces with their own entries in
-// targets.allow that are in use.
-const maxOwnTransports = 200
+// maxCertificates limits the number of client certificates whose transports are kept.
+const maxCertificates = 200
 
 // ownTransports are the transports for client certificates, and of namespaces with their own guard. Connections belong
-// to one certificate of one namespace and are never shared. When there are too many, all are closed.
+// to one certificate of one namespace and are never shared.
 type ownTransports struct {
-	mu  sync.Mutex
-	all map[[sha256.Size]byte]*http.Transport
+	mu           sync.Mutex
+	guarded      map[uuid.UUID]*http.Transport // by namespace; the configuration limits them
+	certificates map[[sha256.Size]byte]*certTransport
+	uses         uint64
+}
+
+type certTransport struct {
+	*http.Transport
+	used uint64 // the number of the last use
 }
 
 // get returns the transport of a certificate of a namespace. Without pem, there is no certificate.
 func (p *ownTransports) get(opts Options, namespace uuid.UUID, pem string) (*http.Transport, error) {
-	key := sha256.Sum256(append(namespace[:], pem...))
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if t := p.all[key]; t != nil {
-		return t, nil
+	if p.guarded == nil {
+		p.guarded, p.certificates = map[uuid.UUID]*http.Transport{}, map[[sha256.Size]byte]*certTransport{}
 	}
-	if pem != "" {
-		cert, err := tls.X509KeyPair([]byte(pem), []byte(pem))
-		if err != nil {
-			return nil, err
+	if pem == "" {
+		if p.guarded[namespace] == nil {
+			p.guarded[namespace] = newTransport(opts)
 		}
-		if opts.TLS == nil {
-			opts.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+		return p.guarded[namespace], nil
+	}
+	p.uses++
+	key := sha256.Sum256(append(namespace[:], pem...))
+	if t := p.certificates[key]; t != nil {
+		t.used = p.uses
+		return t.Transport, nil
+	}
+	cert, err := tls.X509KeyPair([]byte(pem), []byte(pem))
+	if err != nil {
+		return nil, err
+	}
+	if opts.TLS == nil {
+		opts.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	opts.TLS = opts.TLS.Clone()
+	opts.TLS.Certificates = []tls.Certificate{cert}
+	if len(p.certificates) >= maxCertificates {
+		p.closeOldest()
+	}
+	t := &certTransport{newTransport(opts), p.uses}
+	p.certificates[key] = t
+	return t.Transport, nil
+}
+
+// closeOldest closes the certificate's transport that was used least recently.
+func (p *ownTransports) closeOldest() {
+	var oldest [sha256.Size]byte
+	least := p.uses
+	for key, t := range p.certificates {
+		if t.used < least {
+			oldest, least = key, t.used
 		}
-		opts.TLS = opts.TLS.Clone()
-		opts.TLS.Certificates = []tls.Certificate{cert}
 	}
-	if len(p.all) >= maxOwnTransports {
-		p.closeAll()
-	}
-	if p.all == nil {
-		p.all = map[[sha256.Size]byte]*http.Transport{}
-	}
-	p.all[key] = newTransport(opts)
-	return p.all[key], nil
+	p.certificates[oldest].CloseIdleConnections()
+	delete(p.certificates, oldest)
 }
 
 func (p *ownTransports) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.closeAll()
-}
-
-func (p *ownTransports) closeAll() {
-	for _, t := range p.all {
+	for _, t := range p.guarded {
 		t.CloseIdleConnections()
 	}
-	p.all = nil
+	for _, t := range p.certificates {
+		t.CloseIdleConnections()
+	}
+	p.guarded, p.certificates = nil, nil
 }
