@@ -155,9 +155,9 @@ RETURNING ` + secretInfo
 	return info, err
 }
 
-// SecretBindings returns the bindings of the secrets of a namespace that have one, by name.
+// SecretBindings returns the bindings of the named secrets of a namespace, of those that have one.
 func (v *Views) SecretBindings(
-	ctx context.Context, namespace uuid.UUID,
+	ctx context.Context, namespace uuid.UUID, names []string,
 ) (out map[string]access.SecretBinding, err error) {
 	out = map[string]access.SecretBinding{}
 	err = v.db.Query(ctx, pool.In(namespace), func(rows pgx.Rows) error {
@@ -171,7 +171,7 @@ func (v *Views) SecretBindings(
 	}, `
 SELECT name, hosts, kinds
 FROM secret
-WHERE namespace_id = $1 AND (hosts IS NOT NULL OR kinds IS NOT NULL)`, namespace)
+WHERE namespace_id = $1 AND name = ANY($2) AND (hosts IS NOT NULL OR kinds IS NOT NULL)`, namespace, names)
 	if err != nil {
 		return nil, fmt.Errorf("read where secrets may be used: %w", err)
 	}

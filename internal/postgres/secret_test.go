@@ -207,12 +207,13 @@ func TestOnlyAdminsChangeBindings(t *testing.T) {
 	ctx := t.Context()
 	require.NoError(t, b.bind("a", false, "b.example", "a.example", "b.example"))
 	bindings := func() map[string]access.SecretBinding {
-		all, err := b.store.SecretBindings(ctx, b.namespace)
+		all, err := b.store.SecretBindings(ctx, b.namespace, []string{"a", "none"})
 		require.NoError(t, err)
 		return all
 	}
 	both := map[string]access.SecretBinding{"a": {Hosts: []string{"a.example", "b.example"}}}
-	require.Equal(t, both, bindings())
+	require.NoError(t, b.bind("other", false, "b.example"))
+	require.Equal(t, both, bindings(), "only those that were named")
 	require.NoError(t, b.bind("a", false, "b.example", "a.example"), "it is the same")
 	require.ErrorIs(t, b.bind("a", false, "evil.example"), access.ErrNotAdmin)
 	require.ErrorIs(t, b.bind("a", false), access.ErrNotAdmin)

@@ -24,7 +24,8 @@ type permitter interface {
 
 // Bindings is the part of the store that knows where secrets may be used.
 type Bindings interface {
-	SecretBindings(ctx context.Context, namespace uuid.UUID) (map[string]access.SecretBinding, error)
+	// SecretBindings returns the bindings of these secrets, of those that have one.
+	SecretBindings(ctx context.Context, namespace uuid.UUID, names []string) (map[string]access.SecretBinding, error)
 }
 
 // Checks checks the targets of jobs that are saved.
@@ -34,9 +35,11 @@ type Checks struct {
 	Bindings Bindings
 }
 
-// New returns the check of one request. It reads the bindings of the namespace at most once.
+// New returns the check of one request. It reads the binding of each secret at most once, and none after
+// an error.
 func (c Checks) New(ctx context.Context, p access.Principal) func(of job.Target) error {
-	var bindings map[string]access.SecretBinding
+	bindings := map[string]access.SecretBinding{}
+	var failed error
 	return func(of job.Target) error {
 		t, ok := c.Targets[of.Kind]
 		if !ok {
@@ -51,14 +54,21 @@ func (c Checks) New(ctx context.Context, p access.Principal) func(of job.Target)
 			}
 		}
 		uses := t.Uses(of.Config)
-		if len(uses.Names)+len(uses.InURL) == 0 {
-			return nil
-		}
-		if bindings == nil {
-			var err error
-			if bindings, err = c.Bindings.SecretBindings(ctx, p.Namespace); err != nil {
-				return err
+		var missing []string
+		for _, name := range slices.Concat(uses.Names, uses.InURL) {
+			if _, known := bindings[name]; !known && !slices.Contains(missing, name) {
+				missing = append(missing, name)
 			}
+		}
+		if len(missing) > 0 && failed == nil {
+			var found map[string]access.SecretBinding
+			found, failed = c.Bindings.SecretBindings(ctx, p.Namespace, missing)
+			for _, name := range missing {
+				bindings[name] = found[name]
+			}
+		}
+		if failed != nil {
+			return failed
 		}
 		var problems []error
 		check := func(names []string, use access.SecretUse) {

@@ -2,6 +2,7 @@ package target_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/google/uuid"
@@ -16,8 +17,45 @@ import (
 
 type bindings map[string]access.SecretBinding
 
-func (b bindings) SecretBindings(context.Context, uuid.UUID) (map[string]access.SecretBinding, error) {
+func (b bindings) SecretBindings(
+	context.Context, uuid.UUID, []string,
+) (map[string]access.SecretBinding, error) {
 	return b, nil
+}
+
+// asked records the names that were read, and fails.
+type asked struct {
+	names [][]string
+	err   error
+}
+
+func (a *asked) SecretBindings(
+	_ context.Context, _ uuid.UUID, names []string,
+) (map[string]access.SecretBinding, error) {
+	a.names = append(a.names, names)
+	return nil, a.err
+}
+
+// TestBindingsAreReadOnce: a request reads the bindings that its jobs name, each once, and none after an error.
+func TestBindingsAreReadOnce(t *testing.T) {
+	t.Parallel()
+	store := &asked{}
+	checks := target.Checks{Targets: map[string]target.Target{"http": http.New(http.Options{})}, Bindings: store}
+	config := func(path, header string) job.Target {
+		return job.Target{Kind: "http", Config: []byte(
+			`{"url": "https://b.example/${secret.` + path + `}", "headers": {"X-A": {"secret": "` + header + `"}}}`)}
+	}
+	check := checks.New(t.Context(), access.Principal{})
+	for _, path := range []string{"a", "b", "a", "b"} {
+		require.NoError(t, check(config(path, "a")))
+	}
+	require.Equal(t, [][]string{{"a"}, {"b"}}, store.names)
+	store.names, store.err = nil, errors.New("no database")
+	check = checks.New(t.Context(), access.Principal{})
+	for _, path := range []string{"a", "b"} {
+		require.ErrorIs(t, check(config(path, "a")), store.err)
+	}
+	require.Len(t, store.names, 1)
 }
 
 // TestProblemOfASecretOnce: a secret that a config names often is one problem.
