@@ -26,7 +26,7 @@ func (a *API) retrying(ctx context.Context, namespace uuid.UUID, what string, wo
 	for try := 1; ; try++ {
 		err := a.db.Tx(ctx, pool.In(namespace, pool.KeyLookups), what, work)
 		code := Code(err)
-		again := errors.Is(err, errMoved) || code == "40P01" || code == "40001" // deadlock, serialization failure
+		again := errors.Is(err, errMoved) || code == deadlockDetected || code == "40001" // serialization failure
 		if !again || try == maxTries || ctx.Err() != nil {
 			return err
 		}

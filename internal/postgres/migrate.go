@@ -85,8 +85,8 @@ var ErrExpand = errors.New("migrations that nodes need come first; run: belfry m
 // migration wait for it. It fails while a live node does not know it.
 //
 // Nodes may run meanwhile. While a migration waits for the lock of a table, they wait behind it, so each statement
-// waits for half a second only. If another transaction uses the table for longer, such as a backup, Migrate calls
-// Waiting and retries, for at most 5 minutes.
+// waits for half a second only. If another transaction uses the table for longer, such as a backup, or PostgreSQL ends
+// the migration as a deadlock, Migrate calls Waiting and retries, for at most 5 minutes.
 func Migrate(ctx context.Context, url string, p MigrateParams) (applied int, err error) {
 	return migrate(ctx, url, Migrations(), p)
 }
@@ -126,7 +126,7 @@ func migrate(ctx context.Context, url string, files fs.FS, p MigrateParams) (app
 		}
 		n, err := explain(err)
 		applied += n
-		if Code(err) != lockNotAvailable || clock.Elapsed() > end {
+		if code := Code(err); code != lockNotAvailable && code != deadlockDetected || clock.Elapsed() > end {
 			return applied, err
 		}
 		if p.Waiting != nil {
@@ -332,7 +332,7 @@ func explain(err error) (applied int, _ error) {
 	switch Code(err) {
 	case "42501": // insufficient_privilege
 		step += ": " + hint
-	case lockNotAvailable:
+	case lockNotAvailable, deadlockDetected:
 		step += ": another transaction uses the table, for example a backup; wait for its end, or find it with" +
 			" SELECT pid, usename, application_name, xact_start FROM pg_stat_activity ORDER BY xact_start"
 	}
@@ -342,6 +342,7 @@ func explain(err error) (applied int, _ error) {
 // SQLSTATEs.
 const (
 	lockNotAvailable = "55P03" // a statement waited for longer than lock_timeout
+	deadlockDetected = "40P01"
 	notReady         = "55000" // object_not_in_prerequisite_state: see belfry_lock_history
 )
 

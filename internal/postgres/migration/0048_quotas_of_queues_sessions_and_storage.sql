@@ -2,6 +2,10 @@
 
 SET LOCAL lock_timeout = '500ms';
 
+-- Whoever changes jobs locks job, and then namespace_usage and namespace. In the other order, they would wait for this
+-- migration while it waits for them.
+LOCK TABLE job IN SHARE ROW EXCLUSIVE MODE;
+
 -- A key of a worker opens sessions and creates queues, so both have a quota from the start. Namespaces that have many
 -- queues already keep creating them.
 ALTER TABLE namespace ADD max_queues bigint DEFAULT 10000, ADD max_sessions bigint DEFAULT 10000,
