@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -65,7 +66,10 @@ be part of a URL only with --kind http_url.`,
 			if err := r.Call(ctx, q, &raw); err != nil {
 				return err
 			}
-			return r.ShowDone(raw, terminal.Green.Render("stored"), args[0])
+			if err := r.ShowDone(raw, terminal.Green.Render("stored"), args[0]); err != nil {
+				return err
+			}
+			return showBinding(r, raw)
 		}),
 	}
 	cmd.Flags().StringVar(&file, "file", "", "read the value from this file")
@@ -73,6 +77,21 @@ be part of a URL only with --kind http_url.`,
 		"how long to sign with the previous value as well (default 24h)")
 	bound.flags(cmd)
 	return cmd
+}
+
+// showBinding says where a secret may be used, which may have been set before.
+func showBinding(r *remote.Server, raw []byte) error {
+	var s secretView
+	if err := json.Unmarshal(raw, &s); err != nil {
+		return err
+	}
+	if len(s.Hosts) > 0 {
+		r.Line("bound to hosts: %s", terminal.Clean(strings.Join(s.Hosts, ",")))
+	}
+	if len(s.Kinds) > 0 {
+		r.Line("bound to kinds: %s", terminal.Clean(strings.Join(s.Kinds, ",")))
+	}
+	return nil
 }
 
 // binding is where a secret may be used, as flags say.
