@@ -29,6 +29,10 @@ type named struct {
 // Belfry itself, in versions and in the audit log.
 const itself = "belfry"
 
+// lockAudit takes the lock of a namespace's audit log until the commit. Whoever changes the row of the namespace takes it
+// first, because whoever deletes a secret has it already.
+const lockAudit = `SELECT pg_advisory_xact_lock($1)`
+
 const lastAudit = `
 SELECT coalesce((SELECT max(seq) FROM audit_log WHERE namespace_id = $1), 0),
        coalesce((SELECT hash FROM audit_log WHERE namespace_id = $1 ORDER BY seq DESC LIMIT 1), ''), clock_timestamp()`
@@ -56,7 +60,7 @@ func (l auditLog) write(ctx context.Context, tx pgx.Tx, o auditParams, detail an
 		Actor: o.actor, Action: o.action, Object: o.object, Detail: string(text), Origin: access.OriginOf(ctx),
 	}
 	// The lock needs its own statement: the next one must see the entries that were committed before the lock.
-	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, auditLock(o.namespace)); err != nil {
+	if _, err := tx.Exec(ctx, lockAudit, auditLock(o.namespace)); err != nil {
 		return fmt.Errorf("audit: %w", err)
 	}
 	var last []byte

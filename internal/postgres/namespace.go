@@ -75,6 +75,9 @@ func (a *Admin) KeepNamespace(ctx context.Context, name string, keep time.Durati
 		return err
 	}
 	return a.db.Tx(ctx, "set the retention of a namespace", func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, lockAudit, auditLock(id)); err != nil {
+			return err
+		}
 		const set = `UPDATE namespace SET keep_history = nullif($2::interval, interval '0') WHERE id = $1`
 		if _, err := tx.Exec(ctx, set, id, keep); err != nil {
 			return err

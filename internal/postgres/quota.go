@@ -69,6 +69,9 @@ func (a *Admin) setQuotas(ctx context.Context, id uuid.UUID, name string, p acce
 				return err
 			}
 		}
+		if _, err := tx.Exec(ctx, lockAudit, auditLock(id)); err != nil {
+			return err
+		}
 		if _, err := tx.Exec(ctx, `UPDATE namespace SET `+strings.Join(set, ", ")+` WHERE id = $1`, args...); err != nil {
 			return err
 		}

@@ -112,7 +112,7 @@ type lockedSecret struct {
 
 // lockSecret serializes changes of secrets, because a value is sealed for its version.
 func lockSecret(ctx context.Context, tx pgx.Tx, namespace uuid.UUID, name string) (s lockedSecret, err error) {
-	if _, err = tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, auditLock(namespace)); err != nil {
+	if _, err = tx.Exec(ctx, lockAudit, auditLock(namespace)); err != nil {
 		return s, err
 	}
 	const read = `
@@ -212,7 +212,7 @@ func (a *API) DeleteSecret(ctx context.Context, o access.DeleteSecretParams) err
 			return err
 		}
 		// The versions of the name are not used again, so that a deleted value cannot be put back under a new one.
-		const remember = `UPDATE namespace SET secret_version = greatest(secret_version, $2) WHERE id = $1`
+		const remember = `UPDATE namespace SET secret_version = $2 WHERE id = $1 AND secret_version < $2`
 		if _, err := tx.Exec(ctx, remember, o.Namespace, old.Version); err != nil {
 			return err
 		}
