@@ -17,8 +17,6 @@ const (
 	// runs in one claim cost more per run.
 	perGather   = 16
 	gatherShare = 20 * time.Millisecond
-	// aloneAfter is how long a namespace must be the only one that starts attempts until it may have all slots.
-	aloneAfter = 10 * time.Second
 )
 
 // slots counts the attempts that may be in flight, and those that each namespace has.
@@ -27,9 +25,6 @@ type slots struct {
 	size int
 	free int
 	of   map[uuid.UUID]used
-
-	last  uuid.UUID     // the namespace that started the last attempt
-	since time.Duration // when that was another one, by clock.Elapsed
 }
 
 // used is the slots of a namespace.
@@ -63,9 +58,6 @@ func (s *slots) release(n int) {
 func (s *slots) start(namespace uuid.UUID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if namespace != s.last {
-		s.last, s.since = namespace, clock.Elapsed()
-	}
 	s.add(namespace, 1)
 }
 
@@ -105,14 +97,13 @@ func (s *slots) shares(acquired int) *shares {
 	return &shares{slots: s, acquired: acquired, of: map[uuid.UUID]int{}}
 }
 
-// Full reports whether a namespace has its share. One that has nothing may always have one, and one that has been alone
-// for a while may have all.
+// Full reports whether a namespace has its share. One that has nothing may always have one.
 func (c *shares) Full(namespace uuid.UUID) bool {
 	s := c.slots
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	u := s.of[namespace]
-	if u.n == 0 || s.last == namespace && clock.Elapsed()-s.since >= aloneAfter {
+	if u.n == 0 {
 		return false
 	}
 	// Each run also takes a free slot, so the namespace reaches its share after this many.
@@ -140,12 +131,11 @@ func (c *shares) Took(namespace uuid.UUID) {
 	s.of[namespace] = used{n: s.of[namespace].n + 1}
 }
 
-// end ends the claim, once. The attempts that it starts count by themselves.
+// end ends the claim. The attempts that it started count by themselves.
 func (c *shares) end() {
 	c.slots.mu.Lock()
 	defer c.slots.mu.Unlock()
 	for namespace, n := range c.of {
 		c.slots.add(namespace, -n)
 	}
-	clear(c.of)
 }

@@ -86,20 +86,3 @@ func TestFewSlotsAreGathered(t *testing.T) {
 	c.Took(id)
 	require.Zero(t, s.of[id].since)
 }
-
-// TestANamespaceAloneHasAllSlots, until another one starts an attempt.
-func TestANamespaceAloneHasAllSlots(t *testing.T) {
-	t.Parallel()
-	s := newSlots(100)
-	one, other := uuid.New(), uuid.New()
-	s.start(one)
-	s.free--
-	s.since -= aloneAfter
-	c := s.shares(s.acquire(100, 1))
-	require.Equal(t, 99, c.takes(one))
-	c.end()
-	s.release(99)
-	s.start(other)
-	s.free--
-	require.Less(t, s.shares(s.acquire(100, 1)).takes(one), 80)
-}
