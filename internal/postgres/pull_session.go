@@ -25,11 +25,13 @@ func (e *Engine) OpenSession(
 		return w, nil, fmt.Errorf("open a session: %w", err)
 	}
 	w = job.WorkerSession{ID: uuid.New(), Namespace: o.Namespace, QueueName: o.Queue, Name: o.Name}
+	noted := false
 	err = e.api.db.Tx(ctx, pool.In(o.Namespace), "open a session", func(tx pgx.Tx) error {
 		if o.Adopt == uuid.Nil { // before the queue, whose id would be used up
 			if err := e.mayOpen(ctx, tx, o.Namespace, false); err != nil {
 				return err
 			}
+			noted = true
 		}
 		var created bool
 		if w.Queue, created, err = queueOf(ctx, tx, o); err != nil {
@@ -52,6 +54,9 @@ func (e *Engine) OpenSession(
 		}
 		return additions{access.QuotaQueues: 1}.check(ctx, tx, o.Namespace)
 	})
+	if err != nil && noted {
+		e.room.undo(o.Namespace)
+	}
 	if err != nil || o.Adopt == uuid.Nil {
 		return w, nil, err
 	}

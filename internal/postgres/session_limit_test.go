@@ -12,6 +12,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/clock/clocktest"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/pgtest"
+	"github.com/belfry-dev/belfry/internal/postgres"
 )
 
 // sessions is the quota of a namespace whose operator sets no other.
@@ -143,16 +144,20 @@ func TestSessionsAreNotCountedEachTime(t *testing.T) {
 	if clock.Elapsed()-begun < 5*time.Second {
 		require.NoError(t, err, "it has counted them before")
 	}
+	used := int64(sessions + 2)
+	if err == nil {
+		used++
+	}
 
 	other := pgtest.NewStore(b.pool)
 	commit = change(`DELETE FROM session WHERE name = 'many'`)
 	begun = clock.Elapsed()
 	_, err = open(other)
-	requireFull(t, err, sessions+3, sessions)
+	requireFull(t, err, used, sessions)
 	commit()
 	_, err = open(other)
 	if clock.Elapsed()-begun < time.Second {
-		requireFull(t, err, sessions+3, sessions) // it has counted them before
+		requireFull(t, err, used, sessions) // it has counted them before
 	}
 	require.Eventually(t, func() bool {
 		_, err = open(other)
@@ -196,4 +201,21 @@ func TestReplacingSessionsAtTheLimit(t *testing.T) {
 	full(first.ID)
 	_, err = open(third.ID)
 	require.NoError(t, err)
+}
+
+// TestSessionsThatAreNotOpened: those of a queue that does not exist need none of the quota.
+func TestSessionsThatAreNotOpened(t *testing.T) {
+	t.Parallel()
+	b := setupLimits(t)
+	b.exec(`INSERT INTO namespace (id, name, max_sessions) VALUES ($1, 'mine', 1)`, b.namespace)
+	open := func(queue string, create bool) error {
+		_, _, err := b.store.OpenSession(t.Context(), job.SessionParams{
+			Namespace: b.namespace, Queue: queue, Make: create, Name: "w", TTL: time.Minute,
+		})
+		return err
+	}
+	for range 3 {
+		require.ErrorIs(t, open("missing", false), postgres.ErrNotFound)
+	}
+	require.NoError(t, open("work", true))
 }

@@ -131,6 +131,16 @@ func (s *sessionRoom) count(namespace uuid.UUID, replaces bool, count func() (se
 	return nil
 }
 
+// undo notes that a session was not opened after all.
+func (s *sessionRoom) undo(namespace uuid.UUID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r := s.of[namespace]; r != nil {
+		r.live--
+		r.all--
+	}
+}
+
 // ended notes that a session of the namespace has ended.
 func (s *sessionRoom) ended(namespace uuid.UUID) {
 	s.mu.Lock()
