@@ -2,21 +2,9 @@
 
 SET LOCAL lock_timeout = '500ms';
 
--- Whoever changes jobs locks job, and then namespace_usage and namespace. In the other order, they would wait for this
+-- Whoever changes jobs locks job, and then namespace_usage. In the other order, they would wait for this
 -- migration while it waits for them.
 LOCK TABLE job IN SHARE ROW EXCLUSIVE MODE;
-
--- A key of a worker opens sessions and creates queues, so both have a quota from the start. Namespaces that have many
--- queues already keep creating them.
-ALTER TABLE namespace ADD max_queues bigint DEFAULT 10000, ADD max_sessions bigint DEFAULT 10000,
-    ADD max_storage bigint;
-UPDATE namespace n SET max_queues = NULL
-WHERE EXISTS (SELECT FROM queue q WHERE q.namespace_id = n.id OFFSET 4999 LIMIT 1);
-COMMENT ON COLUMN namespace.max_queues IS 'Quota: the maximum number of queues. NULL: no quota.';
-COMMENT ON COLUMN namespace.max_sessions IS
-    'Quota: the maximum number of sessions of workers. NULL: no quota. Older nodes allow 10,000 whatever it says.';
-COMMENT ON COLUMN namespace.max_storage IS
-    'Quota: how many bytes the payloads and target configurations of jobs may have. NULL: no quota.';
 
 ALTER TABLE namespace_usage ADD storage bigint NOT NULL DEFAULT 0;
 COMMENT ON TABLE namespace_usage IS
@@ -93,4 +81,3 @@ END $$;
 COMMENT ON FUNCTION belfry_count_jobs IS 'Trigger: keeps namespace_usage equal to the number of jobs.';
 DROP FUNCTION belfry_count_storage, belfry_count_usage, belfry_stored;
 ALTER TABLE namespace_usage DROP storage;
-ALTER TABLE namespace DROP max_queues, DROP max_sessions, DROP max_storage;
