@@ -55,7 +55,7 @@ func (e *Engine) claimOnce(ctx context.Context) (time.Duration, error) {
 	if len(runs) == 0 {
 		return e.pauseUntilFree(), nil
 	}
-	claimed, err := e.claim(ctx, runs)
+	claimed, err := e.claim(ctx, runs, shares)
 	e.slots.release(len(runs) - claimed)
 	return 0, err
 }
@@ -80,7 +80,7 @@ func (e *Engine) gatherSlots(ctx context.Context) int {
 }
 
 // claim claims runs and hands them to the deliverers.
-func (e *Engine) claim(ctx context.Context, runs []job.Run) (claimed int, err error) {
+func (e *Engine) claim(ctx context.Context, runs []job.Run, shares *shares) (claimed int, err error) {
 	if len(runs) == 0 {
 		return 0, nil
 	}
@@ -89,6 +89,7 @@ func (e *Engine) claim(ctx context.Context, runs []job.Run) (claimed int, err er
 	defer cancel()
 	session := e.Member.Session()
 	attempts, err := e.Claimer.Claim(limited, session, keysOf(runs), e.Lead)
+	shares.end()
 	if err != nil {
 		return e.resolve(ctx, session, runs, err), nil
 	}

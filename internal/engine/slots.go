@@ -131,11 +131,12 @@ func (c *shares) Took(namespace uuid.UUID) {
 	s.of[namespace] = used{n: s.of[namespace].n + 1}
 }
 
-// end ends the claim. The attempts that it started count by themselves.
+// end ends the claim, once. The attempts that it starts count by themselves.
 func (c *shares) end() {
 	c.slots.mu.Lock()
 	defer c.slots.mu.Unlock()
 	for namespace, n := range c.of {
 		c.slots.add(namespace, -n)
 	}
+	clear(c.of)
 }

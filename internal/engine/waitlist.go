@@ -55,7 +55,7 @@ func (e *Engine) waitlistsOnce(ctx context.Context) (time.Duration, error) {
 	}
 	n := e.slots.acquire(len(runs), 1)
 	e.wheel.Return(runs[n:])
-	claimed, err := e.claimLimited(ctx, runs[:n])
+	claimed, err := e.claimLimited(ctx, runs[:n], shares)
 	e.slots.release(n - claimed)
 	return 0, err
 }
@@ -85,7 +85,7 @@ func (e *Engine) pollLimits(ctx context.Context) error {
 }
 
 // claimLimited claims runs of waitlists and hands them to the deliverers.
-func (e *Engine) claimLimited(ctx context.Context, runs []job.Run) (claimed int, err error) {
+func (e *Engine) claimLimited(ctx context.Context, runs []job.Run, shares *shares) (claimed int, err error) {
 	if len(runs) == 0 {
 		return 0, nil
 	}
@@ -94,6 +94,7 @@ func (e *Engine) claimLimited(ctx context.Context, runs []job.Run) (claimed int,
 	defer cancel()
 	session := e.Member.Session()
 	attempts, refused, err := e.Limits.ClaimLimited(limited, session, keysOf(runs))
+	shares.end()
 	if err != nil {
 		return e.resolve(ctx, session, runs, err), nil
 	}

@@ -32,7 +32,7 @@ func TestChangesOfANamespaceLockInOneOrder(t *testing.T) {
 		go func() { done <- change() }()
 		const here = `pg_locks WHERE pid IN (SELECT pid FROM pg_stat_activity WHERE datname = current_database()) AND `
 		require.Eventually(t, func() bool {
-			return b.count(here+`NOT granted`) > 0
+			return b.count(here+`locktype IN ('transactionid', 'tuple') AND NOT granted`) > 0
 		}, clocktest.Allow(time.Minute), time.Millisecond, name)
 		locked := b.count(here + `locktype = 'advisory' AND granted`)
 		require.NoError(t, tx.Rollback(ctx))

@@ -151,7 +151,8 @@ func exceeded(quotas []access.QuotaError) error {
 func (a additions) readNow(ctx context.Context, tx pgx.Tx, namespace uuid.UUID) (quotas []access.QuotaError, err error) {
 	var batch pgx.Batch
 	a.read(&batch, namespace, &quotas)
-	return quotas, tx.SendBatch(ctx, &batch).Close()
+	err = tx.SendBatch(ctx, &batch).Close()
+	return quotas, err
 }
 
 // refuse returns an access.QuotaError if a quota does not allow now what is to be added. It is not exact, see check. It

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/access"
@@ -125,7 +124,7 @@ func (a *attacker) stop() {
 		_ = h.input.Close()
 		select {
 		case <-h.ended:
-			assert.NoError(a.t, h.cmd.Wait())
+			require.NoError(a.t, h.cmd.Wait())
 		case <-time.After(10 * time.Second): // it has the lowest priority
 			_ = h.cmd.Process.Kill()
 			_ = h.cmd.Wait()

@@ -16,7 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
@@ -176,13 +175,9 @@ func TestListedByLink(t *testing.T) {
 func TestCommandsOutliveSignals(t *testing.T) {
 	t.Parallel()
 	target := start(t, options(t))
-	marker := "outlives-" + uuid.NewString()
-	done := make(chan job.Outcome, 1)
-	go func() {
-		done <- target.Deliver(t.Context(), attempt(script("sleep 2; echo end # "+marker), time.Minute))
-	}()
+	done, _, first := begin(t, target, time.Minute)
 	var all []int
-	for pid := runnerOf(t, marker); pid != os.Getpid(); pid = parentOf("/proc/" + strconv.Itoa(pid)) {
+	for pid := first; pid != os.Getpid(); pid = parentOf("/proc/" + strconv.Itoa(pid)) {
 		require.Greater(t, pid, 1)
 		all = append(all, pid)
 	}
@@ -190,5 +185,10 @@ func TestCommandsOutliveSignals(t *testing.T) {
 	for _, pid := range all {
 		require.NoError(t, unix.Kill(pid, unix.SIGTERM))
 	}
-	require.Equal(t, job.Outcome{Kind: job.Succeeded, Output: "end\n", OutputTotal: 4}, <-done)
+	second, _, again := begin(t, target, time.Minute)
+	require.Equal(t, first, again, "it is the same runner")
+	require.Empty(t, done, "it still runs")
+	target.Close()
+	<-done
+	<-second
 }
