@@ -15,8 +15,8 @@ const maxSnippet = 512
 var harmless = []string{"Accept", "Accept-Language", "Cache-Control", "Content-Language", "Content-Type", "User-Agent"}
 
 // secretsOf returns what must be redacted because of a config: the values of its headers, also without
-// the scheme that an Authorization header begins with, and of its URL's query, and the segments of its path: for many
-// webhooks, knowing the path is all that it takes to use them.
+// the scheme that an Authorization header begins with, and of its URL's query, and the segments of its path that are not
+// words: for many webhooks, knowing the path is all that it takes to use them.
 func secretsOf(c *config) []string {
 	var all []string
 	for name, value := range c.headers {
@@ -31,7 +31,7 @@ func secretsOf(c *config) []string {
 	for _, values := range c.url.Query() {
 		all = append(all, values...)
 	}
-	all = append(all, segments(c.url.EscapedPath())...)
+	all = append(all, slices.DeleteFunc(segments(c.url.EscapedPath()), words)...)
 	return secret.Forms(append(all, c.url.RawQuery))
 }
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
@@ -20,6 +21,8 @@ import (
 const (
 	maxURL        = 2048 // bytes of a URL, and of a secret in it
 	maxURLSecrets = 8
+	maxWord       = 15 // letters of a word in a path
+	maxNumber     = 4  // digits of a number in a path
 )
 
 // A secret in a URL is written ${secret.NAME}.
@@ -147,4 +150,26 @@ func segments(path string) (out []string) {
 		}
 	}
 	return out
+}
+
+// words reports whether a segment of a path consists of words and short numbers, as in /billing/invoices-2026. Such
+// segments are no secrets, and servers use the same words in what they say.
+func words(segment string) bool {
+	for part := range strings.FieldsFuncSeq(segment, func(r rune) bool { return strings.ContainsRune("-_.~ ", r) }) {
+		letters, digits := 0, 0
+		for _, r := range part {
+			switch {
+			case unicode.IsDigit(r):
+				digits++
+			case unicode.IsLetter(r):
+				letters++
+			default:
+				return false
+			}
+		}
+		if letters > 0 && digits > 0 || letters > maxWord || digits > maxNumber {
+			return false
+		}
+	}
+	return true
 }
