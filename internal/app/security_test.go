@@ -337,6 +337,8 @@ func TestNoByteCrossesANamespace(t *testing.T) {
 		case o.id == "replace-secret": // mine now, and another one
 			require.Equal(t, http.StatusOK, got.status, "%s: %s", o.id, got.body)
 			require.Contains(t, got.text, `"version":1`)
+			deleted := w.call(mine.key, "DELETE", o.at(theirs.objects), "") // update-secret follows, and must not find it
+			require.Equal(t, http.StatusNoContent, deleted.status)
 		case o.byToken():
 			require.Equal(t, http.StatusUnauthorized, got.status, "%s: %s", o.id, got.body)
 		case len(o.params) > 0:
