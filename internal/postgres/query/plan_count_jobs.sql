@@ -1,5 +1,5 @@
 -- Plan: counts the active jobs of cursors, which are given in order, until $4 are counted. $1 partitions, $2 cursors,
--- $3 the job after which to begin. It returns positions in these arrays, from 0 on. Index: job_cursor; see plan_runs.sql.
+-- $3 the job after which to begin. It returns positions in these arrays, from 0 on. Index: job_cursor, as in plan_runs.
 SELECT x.n, count(*)
 FROM (
     SELECT k.n
