@@ -5,10 +5,7 @@ import (
 	"testing/fstest"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/jackc/pgx/v5/stdlib"
-	"github.com/pressly/goose/v3"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -21,20 +18,8 @@ import (
 // waits for one of them, that one need not wait for the migration.
 func TestCountingStorageLocksJobsFirst(t *testing.T) {
 	t.Parallel()
-	url := pgtest.EmptyURL(t)
+	url, pool := migratedTo(t, 47)
 	ctx := t.Context()
-	pool, err := pgxpool.New(ctx, url)
-	require.NoError(t, err)
-	defer pool.Close()
-	config, err := pgx.ParseConfig(url)
-	require.NoError(t, err)
-	db := stdlib.OpenDB(*config)
-	defer func() { require.NoError(t, db.Close()) }()
-	older, err := goose.NewProvider(goose.DialectPostgres, db, postgres.Migrations(),
-		goose.WithTableName("belfry_migration"), goose.WithDisableGlobalRegistry(true))
-	require.NoError(t, err)
-	_, err = older.UpTo(ctx, 47)
-	require.NoError(t, err)
 
 	create, err := pool.Begin(ctx)
 	require.NoError(t, err)

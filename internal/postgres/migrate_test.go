@@ -197,15 +197,13 @@ CREATE TABLE belfry_migration (version_id bigint); INSERT INTO belfry_migration 
 	require.ErrorContains(t, err, "drop the database")
 }
 
-// TestMigrateBesideABackup: while a long transaction has read the tables, a migration that must change them lets nodes
-// work, and is applied when the transaction has ended.
-func TestMigrateBesideABackup(t *testing.T) {
-	t.Parallel()
-	url := pgtest.EmptyURL(t)
-	ctx := t.Context()
-	pool, err := pgxpool.New(ctx, url)
+// migratedTo creates a database with the schema of a version.
+func migratedTo(t *testing.T, version int64) (url string, pool *pgxpool.Pool) {
+	t.Helper()
+	url = pgtest.EmptyURL(t)
+	pool, err := pgxpool.New(t.Context(), url)
 	require.NoError(t, err)
-	defer pool.Close()
+	t.Cleanup(pool.Close)
 	config, err := pgx.ParseConfig(url)
 	require.NoError(t, err)
 	db := stdlib.OpenDB(*config)
@@ -213,9 +211,18 @@ func TestMigrateBesideABackup(t *testing.T) {
 	older, err := goose.NewProvider(goose.DialectPostgres, db, postgres.Migrations(),
 		goose.WithTableName("belfry_migration"), goose.WithDisableGlobalRegistry(true))
 	require.NoError(t, err)
-	const before = 4 // the next one changes session
-	_, err = older.UpTo(ctx, before)
+	_, err = older.UpTo(t.Context(), version)
 	require.NoError(t, err)
+	return url, pool
+}
+
+// TestMigrateBesideABackup: while a long transaction has read the tables, a migration that must change them lets nodes
+// work, and is applied when the transaction has ended.
+func TestMigrateBesideABackup(t *testing.T) {
+	t.Parallel()
+	const before = 4 // the next one changes session
+	url, pool := migratedTo(t, before)
+	ctx := t.Context()
 
 	backup, err := pool.Begin(ctx)
 	require.NoError(t, err)
