@@ -32,8 +32,10 @@ func ReportOf(a job.Attempt) Report {
 }
 
 const (
-	reportPrefix = "bfr_"
-	reportBytes  = 16 + job.KeyBytes + 16 + 2 + 8
+	// ReportPrefix is how the token of a report begins.
+	ReportPrefix = "bfr_"
+
+	reportBytes = 16 + job.KeyBytes + 16 + 2 + 8
 )
 
 // The errors of a report.
@@ -51,13 +53,25 @@ func (r Report) Token(key []byte) string {
 	b = append(append(append(b, r.Namespace[:]...), run[:]...), r.Session[:]...)
 	b = binary.BigEndian.AppendUint16(b, uint16(r.Attempt))
 	b = binary.BigEndian.AppendUint64(b, uint64(r.Until.Unix()))
-	return reportPrefix + job.Alphabet.EncodeToString(append(b, reportSum(key, b)...))
+	return ReportPrefix + job.Alphabet.EncodeToString(append(b, reportSum(key, b)...))
+}
+
+// Token is the right as a string, signed with the key that signs now.
+func (k ReportKeys) Token(r Report) string { return r.Token(k.First()) }
+
+// Parse reads a token that one of the keys has signed. It compares signatures in constant time.
+func (k ReportKeys) Parse(token string) (r Report, err error) {
+	err = ErrBadReport
+	for i := 0; i < len(k) && err != nil; i++ {
+		r, err = ParseReport(k[i], token)
+	}
+	return r, err
 }
 
 // ParseReport reads a token that Token wrote with the same key. It compares signatures in constant time.
 func ParseReport(key []byte, token string) (Report, error) {
 	var b [reportBytes + sha256.Size]byte
-	if len(key) == 0 || !job.DecodeID(token, reportPrefix, b[:]) ||
+	if len(key) == 0 || !job.DecodeID(token, ReportPrefix, b[:]) ||
 		!hmac.Equal(b[reportBytes:], reportSum(key, b[:reportBytes])) {
 		return Report{}, ErrBadReport
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/belfry-dev/belfry/internal/app/database"
+	"github.com/belfry-dev/belfry/internal/app/reportkey"
 	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/config"
 	"github.com/belfry-dev/belfry/internal/doctor"
@@ -186,11 +187,11 @@ type node struct {
 	targets map[string]target.Target
 	wakes   *wakes
 
-	refusals  refusal.Log
-	reportKey []byte    // the key of the cluster for run tokens
-	process   uuid.UUID // whose statistics are its own
-	stats     sync.Mutex
-	audited   int64 // occurrences that the statistics have
+	refusals   refusal.Log
+	reportKeys *reportkey.Ring
+	process    uuid.UUID // whose statistics are its own
+	stats      sync.Mutex
+	audited    int64 // occurrences that the statistics have
 }
 
 // guard decides where targets may connect to. They may not connect to the database, or to this node itself.
@@ -220,7 +221,7 @@ func newNode(ctx context.Context, c Config, db *postgres.DB, log *slog.Logger, m
 		Kinds:   c.Targets.Enabled(),
 		Command: c.commands, Gate: gate.Options{Slots: c.Slots, PerHost: c.Targets.PerHost},
 	})
-	if n.reportKey, err = store.ReportKey(ctx); err != nil {
+	if n.reportKeys, err = reportkey.Read(ctx, db.Admin(), log); err != nil {
 		return nil, err
 	}
 	targets := map[string]engine.Target{}

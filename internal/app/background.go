@@ -16,6 +16,7 @@ func (n *node) background() loop.Group {
 		{Name: "audit_head", Title: "read of audit logs", Once: n.auditHeadOnce},
 		{Name: "refusals", Title: "record of refused requests", Once: n.refusals.Once},
 		{Name: "reseal", Title: "secret reseal", Once: n.resealOnce},
+		{Name: "report_keys", Title: "read of the keys of run tokens", Once: n.reportKeys.Once},
 	}
 	if n.config.commands != nil {
 		g = append(g, loop.Loop{Name: "outputs", Title: "command output", Once: n.outputOnce})

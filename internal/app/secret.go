@@ -22,5 +22,5 @@ func (n *node) resealOnce(ctx context.Context) (time.Duration, error) {
 
 // report returns where and with which token a target reports on an attempt that it has accepted.
 func (n *node) report(a job.Attempt) (url, token string) {
-	return n.config.API.URL + "/api/v1/runs/" + job.FormatRunID(a.Key), access.ReportOf(a).Token(n.reportKey)
+	return n.config.API.URL + "/api/v1/runs/" + job.FormatRunID(a.Key), n.reportKeys.Keys().Token(access.ReportOf(a))
 }

@@ -42,9 +42,13 @@ type walk struct {
 	count int
 }
 
-func newWalk(t *testing.T) *walk {
+// newWalk starts a node on a new database, after prepare.
+func newWalk(t *testing.T, prepare ...func(*pgxpool.Pool)) *walk {
 	t.Helper()
 	url, pool := pgtest.ServerURL(t)
+	for _, p := range prepare {
+		p(pool)
+	}
 	s, c := serveAPI(t, func(c *Config) { c.DatabaseURL = url })
 	keys, err := seal.Read(testKeyset)
 	require.NoError(t, err)

@@ -140,7 +140,7 @@ func (n *node) newAPI(db *postgres.DB) *server.Server {
 		Stories: store, DeadLetters: store, Operations: store, Logins: store, LoginCode: n.config.LoginCode,
 		OIDC:  n.config.provider(),
 		Views: store, Overview: store, Live: store,
-		Queues: store, Workers: n.pull, Secrets: store, Reports: store, ReportKey: n.reportKey, Cluster: store,
+		Queues: store, Workers: n.pull, Secrets: store, Reports: store, ReportKeys: n.reportKeys, Cluster: store,
 		Audit: store, Quotas: store, Refused: n.refusals.Note, Interrupt: n.engine.Interrupt, Classify: classify,
 		Check: checks.New, Clear: checks.Clear,
 		Version: n.config.Version, TraceURL: n.config.Tracing.URL, Log: n.log, Observe: n.metrics,

@@ -40,6 +40,8 @@ type Cluster struct {
 	BackedUpAt   *time.Time // when the last backup was reported; nil: never
 	Held         bool       // a restore of the database holds runs
 
+	ClearReportKey bool // the newest key of run tokens is not encrypted
+
 	ArchiveRequired bool // days are dropped only when the archive has them
 	ArchiveBehind   int  // days that are over and that the archive does not have
 
@@ -145,6 +147,10 @@ func (f *Facts) keysets() verdict {
 	if len(v) > 1 {
 		return fail("Give all nodes the same keyset: a node without the key cannot deliver jobs that use a secret.",
 			"nodes have %d different keysets for secrets", len(v))
+	}
+	if f.Cluster.ClearReportKey && len(v) == 1 && v[0] != "" {
+		return warn("Run belfry report-key rotate with the database URL of the owner and the keyset of the nodes.",
+			"nodes have a keyset, and the key that signs run tokens is not encrypted with it")
 	}
 	return ok("all nodes have the same keyset")
 }

@@ -22,8 +22,8 @@ func healthy() doctor.Facts {
 			FullPageWrites: true, SynchronousCommit: "on",
 		},
 		Cluster: &doctor.Cluster{
-			Nodes: []doctor.Node{{Name: "a", Version: "v1", Connections: 24}}, Partitions: 256, Trigrams: true,
-			DaysAhead: 14, TrustedAt: now.Add(-time.Second),
+			Nodes: []doctor.Node{{Name: "a", Version: "v1", Connections: 24, Keyset: "k"}}, Partitions: 256,
+			Trigrams: true, DaysAhead: 14, TrustedAt: now.Add(-time.Second),
 		},
 		Machine: doctor.Machine{
 			Now: now, Slots: 1000, Files: 20_000, Self: doctor.Probe{Asked: true, What: "http://127.0.0.1:8420"},
@@ -56,6 +56,8 @@ func TestJudge(t *testing.T) {
 		"clock in doubt":    {"clock", doctor.Failure, func(f *doctor.Facts) { f.Cluster.TrustedAt = now.Add(-clock.MaxJump - 1) }},
 		"clock went back":   {"clock", doctor.Failure, func(f *doctor.Facts) { f.Cluster.TrustedAt = now.Add(clock.MaxJump + 1) }},
 		"clock not trusted": {"clock", doctor.Failure, func(f *doctor.Facts) { f.Cluster.TrustedAt = time.Time{} }},
+		"clear key":         {"keysets", doctor.Warning, clearReportKey("k")},
+		"no keyset":         {"", doctor.OK, clearReportKey("")},
 		"old finding":       {"audit", doctor.Warning, found(8 * 24 * time.Hour)},
 		"finding":           {"audit", doctor.Failure, found(time.Hour)},
 		"little memory":     {"memory", doctor.Warning, func(f *doctor.Facts) { f.Machine.Memory = 64 << 20 }},
@@ -119,6 +121,10 @@ func found(ago time.Duration) func(*doctor.Facts) {
 func backedUp(ago time.Duration) func(*doctor.Facts) {
 	at := now.Add(-ago)
 	return func(f *doctor.Facts) { f.Cluster.BackedUpAt = &at }
+}
+
+func clearReportKey(keyset string) func(*doctor.Facts) {
+	return func(f *doctor.Facts) { f.Cluster.ClearReportKey, f.Cluster.Nodes[0].Keyset = true, keyset }
 }
 
 func lostWrites(f *doctor.Facts) { f.Cluster.LostTimeline, f.Cluster.LostUntil = 7, &now }

@@ -133,7 +133,8 @@ SELECT (SELECT trusted_at FROM cluster),
              WHERE k.revoked_at IS NULL AND k.expires_at BETWEEN now() AND now() + interval '7 days'
              ORDER BY 1 LIMIT 10),
        coalesce(f.timeline, 0), f.noticed_at, (SELECT required FROM archive_setting), ` + archiveBehind + `,
-       (SELECT backed_up_at FROM cluster WHERE only_row), (SELECT held_from < held_until FROM cluster WHERE only_row)
+       (SELECT backed_up_at FROM cluster WHERE only_row), (SELECT held_from < held_until FROM cluster WHERE only_row),
+       coalesce((SELECT sealed IS NULL FROM cluster_key ORDER BY use_at DESC LIMIT 1), false)
 FROM (SELECT) one LEFT JOIN (
     SELECT timeline, noticed_at FROM failover
     WHERE (lost OR NOT synchronous) AND noticed_at > now() - interval '7 days'
@@ -175,7 +176,7 @@ func (a *Admin) inspectCluster(ctx context.Context) (*doctor.Cluster, error) {
 	if err := a.db.QueryRow(ctx, inspectCluster).Scan(
 		&trusted, &c.Partitions, &c.Unowned, &c.BrokenSchedules, &c.FirstProblem, &c.Trigrams, &c.DaysAhead, &c.DefaultDay,
 		&c.Starved, &c.PausedJobs, &c.PausedQueues, &c.ExpiringKeys, &c.LostTimeline, &c.LostUntil,
-		&c.ArchiveRequired, &c.ArchiveBehind, &c.BackedUpAt, &c.Held,
+		&c.ArchiveRequired, &c.ArchiveBehind, &c.BackedUpAt, &c.Held, &c.ClearReportKey,
 	); err != nil {
 		return nil, err
 	}
@@ -201,12 +202,18 @@ func (a *Admin) inspectCluster(ctx context.Context) (*doctor.Cluster, error) {
 	if c.Tables, err = pgx.CollectRows(rows, pgx.RowToStructByPos[doctor.Table]); err != nil {
 		return nil, err
 	}
-	rows, err = a.db.Query(ctx, `SELECT name, info FROM session
+	c.Nodes, err = a.Nodes(ctx)
+	return c, err
+}
+
+// Nodes returns what the live nodes report about themselves.
+func (a *Admin) Nodes(ctx context.Context) ([]doctor.Node, error) {
+	rows, err := a.db.Query(ctx, `SELECT name, info FROM session
 		WHERE queue_id IS NULL /* nodes */ AND expires_at > now() ORDER BY name, id`)
 	if err != nil {
 		return nil, err
 	}
-	c.Nodes, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (n doctor.Node, err error) {
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (n doctor.Node, err error) {
 		var name string
 		var info []byte
 		if err := row.Scan(&name, &info); err != nil {
@@ -218,5 +225,4 @@ func (a *Admin) inspectCluster(ctx context.Context) (*doctor.Cluster, error) {
 		n.Name = name
 		return n, err
 	})
-	return c, err
 }

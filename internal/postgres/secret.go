@@ -269,11 +269,14 @@ type sealedRow struct {
 
 const resealBatch = 100
 
-// ResealSecrets encrypts the secrets again that were sealed with an old key. It returns how many it did, and how many
-// are left because they do not open. Do not remove a key from the keyset before left is 0.
+// ResealSecrets encrypts the secrets, and the keys of run tokens, again that were sealed with an old key. It returns how
+// many it did, and how many are left because they do not open. Do not remove a key from the keyset before left is 0.
 func (e *Engine) ResealSecrets(ctx context.Context) (done, left int, err error) {
 	if e.sealer == nil {
 		return 0, 0, nil
+	}
+	if done, left, err = e.resealReportKeys(ctx); err != nil {
+		return done, left, err
 	}
 	for after := (sealedRow{}); ; {
 		rows, failed, err := e.resealSome(ctx, after)
@@ -325,12 +328,4 @@ func (e *Engine) reseal(sealed, bound []byte) ([]byte, error) {
 		return nil, err
 	}
 	return e.sealer.Seal(plain, bound)
-}
-
-// ReportKey returns the key with which the cluster signs the tokens for reports.
-func (e *Engine) ReportKey(ctx context.Context) (key []byte, err error) {
-	if err = e.db.QueryRow(ctx, `SELECT secret FROM cluster_key WHERE name = 'report'`).Scan(&key); err != nil {
-		return nil, fmt.Errorf("read the key of the cluster: %w", err)
-	}
-	return key, nil
 }

@@ -47,7 +47,7 @@ func newDoor(t *testing.T, l rest.Limits) *door {
 	key := bytes.Repeat([]byte("k"), 32)
 	d := &door{bundle: b, Server: server.New(server.Options{
 		Keys: b.store, Jobs: b.store, Verbs: b.store, Audit: b.store, Logins: b.store, Views: b.store,
-		ReportKey: key, Limits: l,
+		ReportKeys: access.ReportKeys{key}, Limits: l,
 	})}
 	b.key = b.newKey(defaultNamespace, access.Admin)
 	of := access.Report{Namespace: defaultNamespace, Key: job.Key{Job: uuid.New()}, Attempt: 1}

@@ -37,11 +37,11 @@ type Options struct {
 	Workers     Workers
 	Secrets     secrets.Store
 	Reports     Reports
-	// ReportKey is the cluster's key for run tokens. Without it, every run token is rejected.
-	ReportKey []byte
-	Cluster   cluster.Clusters
-	Audit     AuditLog
-	Quotas    quotas.Store
+	// ReportKeys has the cluster's keys for run tokens; nil: every run token is rejected.
+	ReportKeys access.ReportKeyRing
+	Cluster    cluster.Clusters
+	Audit      AuditLog
+	Quotas     quotas.Store
 	// Refused is called for each request of a known key that may not change what it wanted to; may be nil.
 	Refused func(p access.Principal, operation string, from access.Origin)
 	// Logins has the login sessions of the web UI. LoginCode creates one without a key; nil: no code does.
@@ -125,8 +125,9 @@ var groups = []rest.Group{
 // New returns a Server with all operations.
 func New(o Options) *Server {
 	api := rest.New(rest.Options{
-		Keys: o.Keys, Provider: o.OIDC.provider(), ReportKey: o.ReportKey, Classify: o.Classify, ExplainChoice: jobs.ExplainSchedule,
-		Limits: o.Limits, Refused: o.Refused, Groups: groups, Observe: o.Observe, Log: o.Log, Version: o.Version,
+		Keys: o.Keys, Provider: o.OIDC.provider(), ReportKeys: o.ReportKeys, Classify: o.Classify,
+		ExplainChoice: jobs.ExplainSchedule, Limits: o.Limits, Refused: o.Refused, Groups: groups, Observe: o.Observe,
+		Log: o.Log, Version: o.Version,
 	})
 	s := &Server{opts: o, api: api, waiting: make(chan struct{}, maxWaiting)}
 	s.jobs = jobs.Register(api, jobs.Options{

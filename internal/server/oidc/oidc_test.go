@@ -61,7 +61,8 @@ func (b *bundle) node(change ...func(*server.OIDC)) http.Handler {
 	}
 	return rest.HTTP(server.New(server.Options{
 		Keys: b.store, Jobs: b.store, Verbs: b.store, Audit: b.store, Logins: b.store, Version: "v1", OIDC: o,
-		ReportKey: []byte("of the cluster"), Log: slog.New(slog.NewTextHandler(&b.log, nil)),
+		ReportKeys: access.ReportKeys{[]byte("of the cluster")},
+		Log:        slog.New(slog.NewTextHandler(&b.log, nil)),
 	}).Handler()).Handler
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/server/rest"
 )
@@ -34,7 +35,14 @@ func TestNext(t *testing.T) {
 // TestStateExpires: after 10 minutes, by the clock of the node.
 func TestStateExpires(t *testing.T) {
 	t.Parallel()
-	h := &handlers{api: rest.New(rest.Options{ReportKey: []byte("of the cluster")})}
+	with := func(keys ...string) *handlers {
+		var all access.ReportKeys
+		for _, k := range keys {
+			all = append(all, []byte(k))
+		}
+		return &handlers{api: rest.New(rest.Options{ReportKeys: all})}
+	}
+	h := with("of the cluster")
 	valid := func(sealer *handlers, s state) bool {
 		sealed, err := sealer.api.Seal(purpose, s)
 		require.NoError(t, err)
@@ -46,8 +54,9 @@ func TestStateExpires(t *testing.T) {
 	require.True(t, valid(h, state{State: "x", Until: clock.Now().Add(time.Minute)}))
 	require.False(t, valid(h, state{State: "x", Until: clock.Now().Add(-time.Second)}))
 	require.False(t, valid(h, state{State: "y", Until: clock.Now().Add(time.Minute)}))
-	other := &handlers{api: rest.New(rest.Options{ReportKey: []byte("of another cluster")})}
-	require.False(t, valid(other, state{State: "x", Until: clock.Now().Add(time.Minute)}))
+	require.False(t, valid(with("of another cluster"), state{State: "x", Until: clock.Now().Add(time.Minute)}))
+	h = with("new", "of the cluster")
+	require.True(t, valid(with("of the cluster"), state{State: "x", Until: clock.Now().Add(time.Minute)}), "a rotation")
 }
 
 // TestCallsAreBounded: no call to the provider lasts without end.

@@ -1,7 +1,6 @@
 package rest
 
 import (
-	"crypto/cipher"
 	"encoding/json"
 	"log/slog"
 	"net/http"
@@ -21,9 +20,9 @@ type Options struct {
 	Keys Keys
 	// Provider is the identity provider whose people may log in; nil: there is none.
 	Provider *access.Provider
-	// ReportKey is the cluster's key for run tokens. Without it, every run token is rejected. The key of page tokens
-	// is derived from it.
-	ReportKey []byte
+	// ReportKeys has the cluster's keys for run tokens; nil: every run token is rejected, and the key of page tokens is
+	// known to all. The keys of page tokens are derived from them.
+	ReportKeys access.ReportKeyRing
 	// Classify names errors of the store that have no error value of their own; may be nil.
 	Classify func(error) ErrorClass
 	// ExplainChoice explains a value that matches none of the alternatives of its schema; may be nil.
@@ -54,7 +53,6 @@ type API struct {
 
 	keys     keyCache
 	hashes   *knownHashes
-	tokens   cipher.AEAD // of page tokens
 	limiter  keyLimiter
 	failures failureLimiter
 	starts   failureLimiter // of logins at an identity provider
@@ -69,6 +67,9 @@ func New(o Options) *API {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	if o.ReportKeys == nil {
+		o.ReportKeys = access.ReportKeys{nil}
+	}
 	if o.Classify == nil {
 		o.Classify = func(error) ErrorClass { return Unknown }
 	}
@@ -81,9 +82,8 @@ func New(o Options) *API {
 	o.Limits = o.Limits.orDefault()
 	a := &API{
 		opts: o, mux: http.NewServeMux(), bodies: body.NewPools(o.Limits.Bodies),
-		tokens: newTokenCipher(o.ReportKey), limiter: keyLimiter{limits: o.Limits},
+		limiter: keyLimiter{limits: o.Limits}, hashes: newKnownHashes(),
 		slots: share.New(int64(o.Limits.Requests)), logLines: rate.NewLimiter(logRate, logBurst),
-		hashes: newKnownHashes(),
 	}
 	a.huma = humago.New(verbMux{a}, a.config())
 	a.huma.UseMiddleware(a.authenticate, a.checkRequest, a.admitBody)

@@ -121,9 +121,15 @@ func holder(p access.Principal) string {
 // authenticateReport lets a report pass if its token is for the run in the path.
 func (a *API) authenticateReport(ctx huma.Context, next func(huma.Context)) {
 	scheme, token, _ := strings.Cut(ctx.Header("Authorization"), " ")
-	r, err := access.ParseReport(a.opts.ReportKey, strings.TrimSpace(token))
+	token = strings.TrimSpace(token)
+	bearer := strings.EqualFold(scheme, "Bearer")
+	r, err := a.opts.ReportKeys.Keys().Parse(token)
 	switch {
-	case !strings.EqualFold(scheme, "Bearer") || err != nil:
+	case bearer && err != nil && strings.HasPrefix(token, access.ReportPrefix) && a.opts.ReportKeys.Stale():
+		a.reject(ctx, NewProblem("unavailable", "this node could not read the keys of run tokens lately, and knows none "+
+			"that has signed this one; try again"))
+		return
+	case !bearer || err != nil:
 		a.reject(ctx, NewProblem("unauthenticated", "send the token that came with the run, "+
 			"as Authorization: Bearer bfr_…; a key will not do"))
 		return

@@ -13,9 +13,10 @@ import (
 )
 
 // A page token is the mark where a page ended, encrypted, so that clients cannot depend on its content. All nodes have
-// the same key, so a token works on every node and after a restart. The state of a login is encrypted in the same way.
+// the same keys, so a token works on every node and after a restart. The state of a login is encrypted in the same way.
+// Their keys are derived from the cluster's keys for run tokens: the one that signs run tokens encrypts, and those that
+// are accepted decrypt.
 
-// newTokenCipher returns the cipher of page tokens. Its key is derived from the cluster's key for run tokens.
 func newTokenCipher(clusterKey []byte) cipher.AEAD {
 	key := hmac.New(sha256.New, clusterKey)
 	key.Write([]byte("page tokens"))
@@ -30,50 +31,14 @@ func newTokenCipher(clusterKey []byte) cipher.AEAD {
 	return aead
 }
 
-// tokenScope returns the cipher of the API that handles the request, and what a token is bound to: the list and the
-// namespace.
-func tokenScope(ctx context.Context) (cipher.AEAD, []byte) {
-	namespace := Principal(ctx).Namespace
-	a, _ := ctx.Value(apiKey{}).(*API)
-	return a.tokens, append([]byte(recordOf(ctx).operation+"\n"), namespace[:]...)
-}
-
-// Token returns a mark as a page token.
-func Token(ctx context.Context, mark any) string {
-	text, err := json.Marshal(mark)
-	if err != nil {
-		return "" // cannot happen: marks are plain values
-	}
-	aead, scope := tokenScope(ctx)
-	sealed := aead.Seal(nil, nil, text, scope) //nolint:gosec // this cipher generates a random nonce itself
-	return base64.RawURLEncoding.EncodeToString(sealed)
-}
-
-// ParseToken reads a page token into a mark. An empty token leaves the mark as it is. A token of another list or
-// namespace, or one that Token did not make, is rejected.
-func ParseToken(ctx context.Context, token string, mark any) error {
-	if token == "" {
-		return nil
-	}
-	sealed, err := base64.RawURLEncoding.DecodeString(token)
-	if err != nil {
-		return BadToken()
-	}
-	aead, scope := tokenScope(ctx)
-	text, err := aead.Open(nil, nil, sealed, scope)
-	if err != nil || body.Unmarshal(text, mark) != nil {
-		return BadToken()
-	}
-	return nil
-}
-
 // Seal encrypts a value for a purpose, so that a client can keep it and cannot read or change it.
 func (a *API) Seal(purpose string, value any) (string, error) {
 	text, err := json.Marshal(value)
 	if err != nil {
 		return "", err
 	}
-	sealed := a.tokens.Seal(nil, nil, text, []byte(purpose)) //nolint:gosec // this cipher generates a random nonce itself
+	aead := newTokenCipher(a.opts.ReportKeys.Keys().First())
+	sealed := aead.Seal(nil, nil, text, []byte(purpose)) //nolint:gosec // this cipher generates a random nonce itself
 	return base64.RawURLEncoding.EncodeToString(sealed), nil
 }
 
@@ -83,8 +48,41 @@ func (a *API) Unseal(purpose, sealed string, value any) bool {
 	if err != nil {
 		return false
 	}
-	text, err := a.tokens.Open(nil, nil, raw, []byte(purpose))
-	return err == nil && body.Unmarshal(text, value) == nil
+	for _, key := range a.opts.ReportKeys.Keys() {
+		if text, err := newTokenCipher(key).Open(nil, nil, raw, []byte(purpose)); err == nil {
+			return body.Unmarshal(text, value) == nil
+		}
+	}
+	return false
+}
+
+// tokenScope returns the API that handles the request, and what a token is bound to: the list and the namespace.
+func tokenScope(ctx context.Context) (a *API, purpose string) {
+	namespace := Principal(ctx).Namespace
+	a, _ = ctx.Value(apiKey{}).(*API)
+	return a, recordOf(ctx).operation + "\n" + string(namespace[:])
+}
+
+// Token returns a mark as a page token.
+func Token(ctx context.Context, mark any) string {
+	a, purpose := tokenScope(ctx)
+	token, err := a.Seal(purpose, mark)
+	if err != nil {
+		return "" // cannot happen: marks are plain values
+	}
+	return token
+}
+
+// ParseToken reads a page token into a mark. An empty token leaves the mark as it is. A token of another list or
+// namespace, or one that Token did not make, is rejected.
+func ParseToken(ctx context.Context, token string, mark any) error {
+	if token == "" {
+		return nil
+	}
+	if a, purpose := tokenScope(ctx); !a.Unseal(purpose, token, mark) {
+		return BadToken()
+	}
+	return nil
 }
 
 // BadToken returns the problem of a page token that is not from this list.

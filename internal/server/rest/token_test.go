@@ -25,8 +25,12 @@ func codeOfError(t *testing.T, err error) string {
 func TestPageTokensAreOpaque(t *testing.T) {
 	t.Parallel()
 	namespace := uuid.New()
-	request := func(key, operation string, namespace uuid.UUID) context.Context {
-		ctx := context.WithValue(t.Context(), apiKey{}, New(Options{ReportKey: []byte(key)}))
+	request := func(keys, operation string, namespace uuid.UUID) context.Context {
+		var all access.ReportKeys
+		for key := range strings.FieldsSeq(keys) {
+			all = append(all, []byte(key))
+		}
+		ctx := context.WithValue(t.Context(), apiKey{}, New(Options{ReportKeys: all}))
 		ctx = context.WithValue(ctx, recordKey{}, &record{operation: operation})
 		return context.WithValue(ctx, principalKey{}, access.Principal{Namespace: namespace})
 	}
@@ -35,6 +39,14 @@ func TestPageTokensAreOpaque(t *testing.T) {
 	var got mark
 	require.NoError(t, ParseToken(request("key", "list-jobs", namespace), token, &got))
 	require.Equal(t, mark{7}, got)
+
+	// In a rotation of the cluster's key, nodes that sign with the old one and with the new one know both.
+	for from, to := range map[string]string{"key": "new key", "new key": "key new", "key new": "new key"} {
+		token := Token(request(from, "list-jobs", namespace), mark{7})
+		require.NoError(t, ParseToken(request(to, "list-jobs", namespace), token, &got))
+	}
+	ended := Token(request("new key", "list-jobs", namespace), mark{7})
+	require.Error(t, ParseToken(request("key", "list-jobs", namespace), ended, &got))
 
 	plain, err := base64.RawURLEncoding.DecodeString(token)
 	require.NoError(t, err)
