@@ -16,20 +16,20 @@ func (e *Engine) deliver(ctx context.Context) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for a := range e.claimed {
-		e.deliverClaimed(ctx, timer, a)
-		e.slots.end(a.Namespace)
+		deferred := e.deliverClaimed(ctx, timer, a)
+		e.slots.end(a.Namespace, deferred)
 	}
 }
 
 // deliverClaimed delivers an attempt at its run time. An attempt that is interrupted before does not
-// start. Neither does one whose session has ended: its run is rescued.
-func (e *Engine) deliverClaimed(ctx context.Context, timer *time.Timer, a job.Attempt) {
+// start. Neither does one whose session has ended: its run is rescued. It returns whether the attempt was deferred.
+func (e *Engine) deliverClaimed(ctx context.Context, timer *time.Timer, a job.Attempt) (deferred bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	e.inFlight.setCancel(&a, cancel)
 	if !e.awaitRunTime(ctx, timer, a.RunAt) || !e.awaitLease(ctx, timer, a.Session) {
 		e.inFlight.remove(&a)
-		return
+		return false
 	}
 	late, began := -e.Bound.Until(a.RunAt), clock.Elapsed()
 	a.Unsampled = e.Tracer != nil && !e.Tracer.Sampled(a.Key, a.Trace)
@@ -47,6 +47,7 @@ func (e *Engine) deliverClaimed(ctx context.Context, timer *time.Timer, a job.At
 	} else {
 		e.decided.put(a.Namespace, c)
 	}
+	return o.Kind == job.Deferred
 }
 
 // awaitRunTime waits until the database clock has certainly reached a time. Runs are claimed a little

@@ -17,6 +17,14 @@ const (
 	// runs in one claim cost more per run.
 	perGather   = 16
 	gatherShare = 20 * time.Millisecond
+	// A namespace that ends as many deliveries within turnover as it has slots may have all but one in perReserve, if no
+	// other one asked for slots within aloneAfter. So may one that has just begun.
+	turnover   = 500 * time.Millisecond // more than the lead, for which runs hold slots as well
+	aloneAfter = 2 * time.Second
+	perReserve = 64
+	// shareAfterDefer is for how long a namespace has only its share after the gate has deferred one of its runs: with
+	// more slots than the gate lets it use, others would be deferred too.
+	shareAfterDefer = time.Minute
 )
 
 // slots counts the attempts that may be in flight, and those that each namespace has.
@@ -25,12 +33,24 @@ type slots struct {
 	size int
 	free int
 	of   map[uuid.UUID]used
+	// asked has the last two namespaces that asked for slots, the last one first.
+	asked [2]asked
+}
+
+// asked is when a namespace last asked for slots, by clock.Elapsed.
+type asked struct {
+	namespace uuid.UUID
+	at        time.Duration
 }
 
 // used is the slots of a namespace.
 type used struct {
 	n     int           // of attempts in flight, and of runs that are being claimed
 	since time.Duration // when it began to wait for more of its share, by clock.Elapsed; 0: it does not wait
+
+	counted time.Duration // from when on ended counts, by clock.Elapsed
+	ended   int
+	slow    time.Duration // until when it has only its share, by clock.Elapsed
 }
 
 func newSlots(size int) slots { return slots{size: size, free: size, of: map[uuid.UUID]used{}} }
@@ -61,21 +81,49 @@ func (s *slots) start(namespace uuid.UUID) {
 	s.add(namespace, 1)
 }
 
-// end returns the slot of an attempt.
-func (s *slots) end(namespace uuid.UUID) {
+// end returns the slot of an attempt, and notes whether the attempt was deferred.
+func (s *slots) end(namespace uuid.UUID, deferred bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.free++
-	s.add(namespace, -1)
+	u := s.of[namespace]
+	if deferred {
+		u.slow = clock.Elapsed() + shareAfterDefer
+	} else {
+		u.ended++
+	}
+	s.set(namespace, u, -1)
 }
 
-func (s *slots) add(namespace uuid.UUID, n int) {
-	u := s.of[namespace]
-	if u.n += n; u.n == 0 {
+func (s *slots) add(namespace uuid.UUID, n int) { s.set(namespace, s.of[namespace], n) }
+
+// set notes the slots of a namespace, of which it has n more.
+func (s *slots) set(namespace uuid.UUID, u used, n int) {
+	if u.n == 0 {
+		u.counted, u.ended = clock.Elapsed(), 0
+	}
+	if u.n += n; u.n == 0 && u.slow <= clock.Elapsed() {
 		delete(s.of, namespace)
 	} else {
 		s.of[namespace] = u
 	}
+}
+
+// ask notes that a namespace took a slot, or waits for one.
+func (s *slots) ask(namespace uuid.UUID, now time.Duration) {
+	if s.asked[0].namespace != namespace {
+		s.asked[1] = s.asked[0]
+	}
+	s.asked[0] = asked{namespace, now}
+}
+
+// isAlone reports whether no other namespace asked for slots lately.
+func (s *slots) isAlone(namespace uuid.UUID, now time.Duration) bool {
+	last := s.asked[0]
+	if last.namespace == namespace {
+		last = s.asked[1]
+	}
+	return last.at == 0 || now-last.at >= aloneAfter
 }
 
 func (s *slots) left() int {
@@ -97,7 +145,8 @@ func (s *slots) shares(acquired int) *shares {
 	return &shares{slots: s, acquired: acquired, of: map[uuid.UUID]int{}}
 }
 
-// Full reports whether a namespace has its share. One that has nothing may always have one.
+// Full reports whether a namespace has its share. One that has nothing may always have one, and one that returns its
+// slots soon may have nearly all if it is alone.
 func (c *shares) Full(namespace uuid.UUID) bool {
 	s := c.slots
 	s.mu.Lock()
@@ -106,18 +155,30 @@ func (c *shares) Full(namespace uuid.UUID) bool {
 	if u.n == 0 {
 		return false
 	}
+	now, free := clock.Elapsed(), s.free+c.acquired-c.taken
+	if now-u.counted >= turnover {
+		if u.ended < u.n {
+			u.slow = max(u.slow, now+turnover)
+		}
+		u.counted, u.ended = now, 0
+	}
 	// Each run also takes a free slot, so the namespace reaches its share after this many.
-	room := (perFree*(s.free+c.acquired-c.taken) - u.n + perFree) / (perFree + 1)
+	room := (perFree*free - u.n + perFree) / (perFree + 1)
+	if u.slow <= now && s.isAlone(namespace, now) {
+		room = max(room, free-(s.size+perReserve-1)/perReserve)
+	}
 	full := room <= 0
 	if !full && room < s.size/perGather && c.of[namespace] == 0 {
-		now := clock.Elapsed()
 		if u.since == 0 {
 			u.since = now
-			s.of[namespace] = u
 		}
 		full = now-u.since < gatherShare
 	}
-	c.refused = c.refused || full
+	s.of[namespace] = u
+	if full {
+		c.refused = true
+		s.ask(namespace, now)
+	}
 	return full
 }
 
@@ -128,7 +189,10 @@ func (c *shares) Took(namespace uuid.UUID) {
 	defer s.mu.Unlock()
 	c.taken++
 	c.of[namespace]++
-	s.of[namespace] = used{n: s.of[namespace].n + 1}
+	u := s.of[namespace]
+	u.since = 0
+	s.set(namespace, u, 1)
+	s.ask(namespace, clock.Elapsed())
 }
 
 // end ends the claim, once. The attempts that it starts count by themselves.
