@@ -278,7 +278,7 @@ clock: ## wrong clocks of PostgreSQL, from 2 minutes to a year off, for twice SE
 neighbours: FLOOD = 100000
 neighbours: IDLE = 20000
 neighbours: SECONDS = 20
-neighbours: ## how late 200 runs/s are while another namespace attacks: silent hosts, brokers, long polls, IDLE=20000 connections, FLOOD=100000 runs; ATTACK="polls|idle" selects some (10 minutes)
+neighbours: ## how late 200 runs/s are while another namespace has runs, or attacks: silent hosts, brokers, long polls, IDLE=20000 connections, FLOOD=100000 runs; ATTACK="polls|idle" selects some (10 minutes)
 	NEIGHBOURS=1 ATTACK="$(ATTACK)" SLOTS=1000 JOBS=200 HOSTS=1000 UNCONFIRMED=1000 SETTINGS=500 KEYS=100 POLLS=40 REQUESTS=1000 BODIES=500 \
 	IDLE=$(IDLE) FLOOD=$(FLOOD) SECONDS=$(SECONDS) $(call logged,./test/cluster,^TestNeighbours$$,60m)
 

@@ -186,6 +186,11 @@ func (a *attacker) silentHosts(n int) {
 	})
 }
 
+func (a *attacker) answered(n int) {
+	port := a.start(order{Kind: "host", Count: 10, Net: 1})
+	a.every(n, "http", func(i int) string { return fmt.Sprintf(`{"url":"http://127.1.0.%d:%d/"}`, i%10+1, port) })
+}
+
 func (a *attacker) unconfirmed(n int) {
 	port := a.start(order{Kind: "broker", Count: 1, Net: 2})
 	a.every(n, "nats", func(int) string { return fmt.Sprintf(`{"servers":["127.2.0.1:%d"],"subject":"a"}`, port) })

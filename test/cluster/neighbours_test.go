@@ -31,6 +31,8 @@ func (a *attacker) attacks() []attack {
 	keys, bodies, flood := number("KEYS", 5), number("BODIES", 20), number("FLOOD", 500)
 	polls := keys * number("POLLS", 10)
 	return []attack{
+		// no attack: what a good neighbour costs on this machine
+		{"runs", "runs/s, answered in 50 ms", number("UNCONFIRMED", 100), a.answered, func(c effect) bool { return c.Done > 0 }},
 		{"hosts", "silent hosts", hosts, a.silentHosts, held(hosts / 4)},
 		{"broker", "runs/s, never confirmed", number("UNCONFIRMED", 100), a.unconfirmed, func(c effect) bool { return c.Done > 0 }},
 		{"settings", "broker settings", settings, a.settings, held(settings / 4)},
