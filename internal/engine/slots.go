@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/clock"
 )
 
@@ -18,26 +19,28 @@ const (
 	perGather   = 16
 	gatherShare = 20 * time.Millisecond
 	// A namespace that ends as many deliveries within turnover as it has slots may have all but one in perReserve, if no
-	// other one asked for slots within aloneAfter. So may one that has just begun.
+	// other one used or waited for slots within aloneAfter. So may one that has just begun.
 	turnover   = 500 * time.Millisecond // more than the lead, for which runs hold slots as well
 	aloneAfter = 2 * time.Second
 	perReserve = 64
-	// shareAfterDefer is for how long a namespace has only its share after the gate has deferred one of its runs: with
-	// more slots than the gate lets it use, others would be deferred too.
-	shareAfterDefer = time.Minute
+	// shareAfterDefer is for how long a namespace has only its share after one of its runs was deferred. Most often that
+	// is because the gate lets it use fewer slots, and would defer others too.
+	shareAfterDefer = 24 * time.Hour
 )
 
 // slots counts the attempts that may be in flight, and those that each namespace has.
 type slots struct {
+	now func() time.Duration // clock.Elapsed
+
 	mu   sync.Mutex
 	size int
 	free int
-	of   map[uuid.UUID]used
-	// asked has the last two namespaces that asked for slots, the last one first.
+	of   map[uuid.UUID]used // those that have some, or have only their share for a while
+	// asked has the last two namespaces that used or waited for slots, the last one first.
 	asked [2]asked
 }
 
-// asked is when a namespace last asked for slots, by clock.Elapsed.
+// asked is when a namespace last used or waited for slots.
 type asked struct {
 	namespace uuid.UUID
 	at        time.Duration
@@ -46,14 +49,16 @@ type asked struct {
 // used is the slots of a namespace.
 type used struct {
 	n     int           // of attempts in flight, and of runs that are being claimed
-	since time.Duration // when it began to wait for more of its share, by clock.Elapsed; 0: it does not wait
+	since time.Duration // when it began to wait for more of its share; 0: it does not wait
 
-	counted time.Duration // from when on ended counts, by clock.Elapsed
+	counted time.Duration // from when on ended counts
 	ended   int
-	slow    time.Duration // until when it has only its share, by clock.Elapsed
+	slow    time.Duration // until when it has only its share
 }
 
-func newSlots(size int) slots { return slots{size: size, free: size, of: map[uuid.UUID]used{}} }
+func newSlots(size int) slots {
+	return slots{now: clock.Elapsed, size: size, free: size, of: map[uuid.UUID]used{}}
+}
 
 // acquire takes up to most slots, or none if fewer than least are free.
 func (s *slots) acquire(most, least int) int {
@@ -79,6 +84,9 @@ func (s *slots) start(namespace uuid.UUID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.add(namespace, 1)
+	if namespace != access.CanaryNamespace { // which has one run at a time
+		s.ask(namespace)
+	}
 }
 
 // end returns the slot of an attempt, and notes whether the attempt was deferred.
@@ -88,7 +96,7 @@ func (s *slots) end(namespace uuid.UUID, deferred bool) {
 	s.free++
 	u := s.of[namespace]
 	if deferred {
-		u.slow = clock.Elapsed() + shareAfterDefer
+		u.slow = s.now() + shareAfterDefer
 	} else {
 		u.ended++
 	}
@@ -100,24 +108,24 @@ func (s *slots) add(namespace uuid.UUID, n int) { s.set(namespace, s.of[namespac
 // set notes the slots of a namespace, of which it has n more.
 func (s *slots) set(namespace uuid.UUID, u used, n int) {
 	if u.n == 0 {
-		u.counted, u.ended = clock.Elapsed(), 0
+		u.counted, u.ended = s.now(), 0
 	}
-	if u.n += n; u.n == 0 && u.slow <= clock.Elapsed() {
+	if u.n += n; u.n == 0 && u.slow <= s.now() {
 		delete(s.of, namespace)
 	} else {
 		s.of[namespace] = u
 	}
 }
 
-// ask notes that a namespace took a slot, or waits for one.
-func (s *slots) ask(namespace uuid.UUID, now time.Duration) {
+// ask notes that a namespace uses a slot, or waits for one.
+func (s *slots) ask(namespace uuid.UUID) {
 	if s.asked[0].namespace != namespace {
 		s.asked[1] = s.asked[0]
 	}
-	s.asked[0] = asked{namespace, now}
+	s.asked[0] = asked{namespace, s.now()}
 }
 
-// isAlone reports whether no other namespace asked for slots lately.
+// isAlone reports whether no other namespace used or waited for slots lately.
 func (s *slots) isAlone(namespace uuid.UUID, now time.Duration) bool {
 	last := s.asked[0]
 	if last.namespace == namespace {
@@ -155,9 +163,9 @@ func (c *shares) Full(namespace uuid.UUID) bool {
 	if u.n == 0 {
 		return false
 	}
-	now, free := clock.Elapsed(), s.free+c.acquired-c.taken
+	now, free := s.now(), s.free+c.acquired-c.taken
 	if now-u.counted >= turnover {
-		if u.ended < u.n {
+		if time.Duration(u.ended)*turnover < time.Duration(u.n)*min(now-u.counted, time.Minute) {
 			u.slow = max(u.slow, now+turnover)
 		}
 		u.counted, u.ended = now, 0
@@ -177,7 +185,7 @@ func (c *shares) Full(namespace uuid.UUID) bool {
 	s.of[namespace] = u
 	if full {
 		c.refused = true
-		s.ask(namespace, now)
+		s.ask(namespace)
 	}
 	return full
 }
@@ -192,7 +200,6 @@ func (c *shares) Took(namespace uuid.UUID) {
 	u := s.of[namespace]
 	u.since = 0
 	s.set(namespace, u, 1)
-	s.ask(namespace, clock.Elapsed())
 }
 
 // end ends the claim, once. The attempts that it starts count by themselves.

@@ -7,7 +7,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
-	"github.com/belfry-dev/belfry/internal/clock"
+	"github.com/belfry-dev/belfry/internal/access"
 )
 
 // takes returns how many runs of namespaces a claim may take, in turns.
@@ -24,12 +24,10 @@ func (c *shares) takes(namespaces ...uuid.UUID) (n int) {
 	return n
 }
 
-// slowSlots has namespaces that do not return their slots soon.
-func slowSlots(size int, namespaces ...uuid.UUID) *slots {
+// slotsAt has a clock that a test sets.
+func slotsAt(size int, at *time.Duration) *slots {
 	s := newSlots(size)
-	for _, id := range namespaces {
-		s.of[id] = used{slow: time.Hour}
-	}
+	s.now = func() time.Duration { return *at }
 	return &s
 }
 
@@ -38,11 +36,15 @@ func slowSlots(size int, namespaces ...uuid.UUID) *slots {
 func TestSlotsAreShared(t *testing.T) {
 	t.Parallel()
 	one, two, late := uuid.New(), uuid.New(), uuid.New()
+	slow := used{slow: time.Hour}
+	at := time.Minute
 	for size, want := range map[int]int{1: 1, 2: 2, 3: 3, 4: 3, 100: 75, 1000: 750} {
-		s := slowSlots(size, one)
+		s := slotsAt(size, &at)
+		s.of[one] = slow
 		require.Equal(t, want, s.shares(s.acquire(size, 1)).takes(one), "of %d, alone", size)
 	}
-	s := slowSlots(1000, one, two, late)
+	s := slotsAt(1000, &at)
+	s.of = map[uuid.UUID]used{one: slow, two: slow, late: slow}
 	first := s.shares(s.acquire(1000, 1))
 	require.Equal(t, 858, first.takes(one, two), "something is left for others")
 	s.release(1000 - 858)
@@ -70,43 +72,33 @@ func TestSlotsAreShared(t *testing.T) {
 	require.Equal(t, 1, s.shares(s.acquire(1000, 1)).takes(late), "there is always one")
 }
 
-// TestQuickNamespacesGetNearlyAllSlots: one that returns them soon, whose runs are not deferred, while it is alone.
+// TestQuickNamespacesGetNearlyAllSlots: one that has just begun, or returns them soon, and whose runs are not deferred.
 func TestQuickNamespacesGetNearlyAllSlots(t *testing.T) {
 	t.Parallel()
 	id, other := uuid.New(), uuid.New()
-	s := newSlots(1000)
+	at := time.Minute
+	s := slotsAt(1000, &at)
 	require.Equal(t, 984, s.shares(s.acquire(1000, 1)).takes(id), "it has just begun")
-	require.Positive(t, s.of[id].counted, "from then on its deliveries count")
 	s.release(1000 - 984)
 	require.True(t, s.shares(0).Full(id), "one in 64 is left")
 	require.Equal(t, 12, s.shares(s.acquire(1000, 1)).takes(other), "for others")
 
-	// another one asked for slots, and this one after it
-	now := clock.Elapsed()
-	s = newSlots(1000)
-	s.shares(s.acquire(1, 1)).takes(other)
-	s.ask(id, now)
-	if took := s.shares(s.acquire(1000, 1)).takes(id); clock.Elapsed()-now < aloneAfter {
-		require.Equal(t, 750, took)
-	}
-	s = newSlots(1000)
-	s.free, s.of[other] = 0, used{n: 1, slow: time.Hour}
-	require.True(t, s.shares(0).Full(other))
-	s.free = 1000
-	if took := s.shares(s.acquire(1000, 1)).takes(id); clock.Elapsed()-now < aloneAfter {
-		require.Equal(t, 750, took, "it waits")
-	}
-	s = newSlots(1000)
-	s.ask(other, now-aloneAfter)
-	require.Equal(t, 984, s.shares(s.acquire(1000, 1)).takes(id), "no longer")
-
-	// what follows after turnover, with half of the slots free
+	// what follows later, with half of the slots free
 	for _, c := range []struct {
+		after time.Duration
 		ended int
 		last  bool // whether the last one was deferred
 		want  int
-	}{{500, false, 484}, {499, false, 250}, {600, true, 250}, {0, false, 250}} {
-		s := newSlots(1000)
+	}{
+		{turnover, 500, false, 484},
+		{turnover, 499, false, 250},
+		{turnover, 0, false, 250},
+		{turnover - 1, 0, false, 484},
+		{2 * turnover, 1000, false, 484},
+		{2 * turnover, 999, false, 250},
+		{turnover - 1, 600, true, 250},
+	} {
+		s := slotsAt(1000, &at)
 		s.free = 500 - c.ended
 		for range 500 + c.ended {
 			s.start(id)
@@ -114,48 +106,82 @@ func TestQuickNamespacesGetNearlyAllSlots(t *testing.T) {
 		for i := range c.ended {
 			s.end(id, c.last && i == c.ended-1)
 		}
-		u := s.of[id]
-		u.counted -= turnover
-		s.of[id] = u
-		require.Equal(t, c.want, s.shares(s.acquire(1000, 1)).takes(id), "%d ended, deferred: %t", c.ended, c.last)
-		require.Zero(t, s.of[id].ended, "counted again from now on")
+		at += c.after
+		require.Equal(t, c.want, s.shares(s.acquire(1000, 1)).takes(id), "%+v", c)
+		if c.after >= turnover {
+			require.Zero(t, s.of[id].ended, "counted again from now on")
+		}
 	}
 
-	// A deferral is remembered when the namespace has no slots.
-	s = newSlots(1000)
+	// A deferral is remembered for a day, also while the namespace has no slots.
+	s = slotsAt(1000, &at)
 	s.acquire(1, 1)
 	s.start(id)
 	s.end(id, true)
-	require.Equal(t, 750, s.shares(s.acquire(1000, 1)).takes(id))
+	at += shareAfterDefer - 1
+	c := s.shares(s.acquire(1000, 1))
+	require.Equal(t, 750, c.takes(id))
+	s.release(1000)
+	c.end()
+	at++
+	require.Equal(t, 984, s.shares(s.acquire(1000, 1)).takes(id))
 
-	s = newSlots(1)
+	s = slotsAt(1, &at)
 	s.acquire(1, 1)
 	s.start(id)
 	s.end(id, false)
-	require.Empty(t, s.of)
+	require.Empty(t, s.of, "there is nothing to remember")
+}
+
+// TestNamespacesThatAreNotAloneHaveTheirShare: while another one starts runs, or waits for its share.
+func TestNamespacesThatAreNotAloneHaveTheirShare(t *testing.T) {
+	t.Parallel()
+	id, other := uuid.New(), uuid.New()
+	at := time.Minute
+	taken := func(s *slots) int {
+		s.free = 1000
+		c := s.shares(s.acquire(1000, 1))
+		defer func() { c.end(); s.release(c.acquired) }()
+		return c.takes(id)
+	}
+	for name, asks := range map[string]func(*slots){
+		"starts": func(s *slots) { s.start(other) },
+		"waits": func(s *slots) {
+			s.free, s.of[other] = 0, used{n: 1, slow: time.Hour}
+			require.True(t, s.shares(0).Full(other))
+		},
+	} {
+		s := slotsAt(1000, &at)
+		asks(s)
+		s.start(id) // the last one
+		s.end(id, false)
+		at += aloneAfter - 1
+		require.Equal(t, 750, taken(s), name)
+		at++
+		require.Equal(t, 984, taken(s), name)
+	}
+
+	s := slotsAt(1000, &at)
+	s.start(access.CanaryNamespace)
+	require.Equal(t, 984, taken(s), "the canary needs no more than one")
 }
 
 // TestFewSlotsAreGathered: a namespace near its share waits for more, not long, and not longer because it starts other
 // runs meanwhile, such as those under limits.
 func TestFewSlotsAreGathered(t *testing.T) {
 	t.Parallel()
-	s := newSlots(100)
+	at := time.Minute
+	s := slotsAt(100, &at)
 	id := uuid.New()
-	s.free, s.of[id] = 26, used{n: 74, slow: time.Hour, counted: clock.Elapsed()}
-	begun := clock.Elapsed()
-	full := s.shares(0).Full(id)
-	if clock.Elapsed()-begun < gatherShare {
-		require.True(t, full, "it waits for more")
-	}
-	waits := s.of[id].since
-	require.Positive(t, waits)
+	s.free, s.of[id] = 26, used{n: 74, slow: time.Hour}
+	require.True(t, s.shares(0).Full(id), "it waits for more")
+	at += gatherShare - 1
 	s.start(id)
 	s.end(id, false)
 	s.free--
-	require.True(t, s.shares(0).Full(id) || clock.Elapsed()-waits >= gatherShare)
-	require.Equal(t, waits, s.of[id].since, "it does not begin again")
-	s.of[id] = used{n: 74, slow: time.Hour, since: clock.Elapsed() - gatherShare - time.Millisecond}
-	require.False(t, s.shares(0).Full(id), "but not long")
+	require.True(t, s.shares(0).Full(id))
+	at++
+	require.False(t, s.shares(0).Full(id), "but not long, and it did not begin again")
 	c := s.shares(0)
 	c.Took(id)
 	require.Zero(t, s.of[id].since)
