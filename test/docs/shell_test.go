@@ -41,7 +41,7 @@ func newDirectory(t *testing.T) string {
 // onAMachine are the words after "sh" of blocks that test/deploy executes; TestRestore of test/cluster executes backup.
 var onAMachine = []string{
 	"backup", "install", "install-second", "image", "release",
-	"kubernetes", "compose-start", "compose-job", "compose-worker",
+	"kubernetes", "compose-start", "compose-key", "compose-job", "compose-worker",
 }
 
 // checkSyntax is for commands that install Belfry on a machine. test/deploy executes them in one of its own.
