@@ -94,10 +94,11 @@ func (a *API) createKey(ctx context.Context, tx pgx.Tx, o access.KeyParams) (k a
 	}
 	k.CreatedAt, k.ExpiresAt = k.CreatedAt.UTC(), deref(expires).UTC()
 	err = a.log.write(ctx, tx, auditParams{o.Namespace, o.Actor, "key.create", access.FormatKeyID(k.ID)}, struct {
-		Name   string      `json:"name"`
-		Role   access.Role `json:"role"`
-		Queues []string    `json:"queues,omitempty"`
-	}{k.Name, k.Role, k.Queues})
+		Name      string      `json:"name"`
+		Role      access.Role `json:"role"`
+		Queues    []string    `json:"queues,omitempty"`
+		ExpiresAt *time.Time  `json:"expires_at"` // null: never
+	}{k.Name, k.Role, k.Queues, orNull(k.ExpiresAt)})
 	if err != nil {
 		return k, "", err
 	}
