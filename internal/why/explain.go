@@ -35,7 +35,7 @@ const (
 	RunQuota     Code = "run_quota"     // it is due, and its namespace has started as many as its quota allows
 	KeyFull      Code = "key_full"      // it is due, and waits for a run with its concurrency key to end
 	Behind       Code = "behind"        // it is due, and waits for another run of its job
-	Due          Code = "due"           // it is due, and waits for a free slot
+	Due          Code = "due"           // it is due, and waits for a slot or a node
 	NotDue       Code = "not_due"       // it will be planned shortly before its time
 	Paused       Code = "paused"        // not planned until the job is resumed
 	CreatedLater Code = "created_later" // the job did not exist yet

@@ -217,7 +217,10 @@ func TestExplain(t *testing.T) {
 			live(job.StatusDue, func(e *job.Entry, f *why.Facts) { f.HeldUntil = e.DueAt }), why.Due, "",
 			[]string{"free slot"},
 		},
-		"waits a slot": {live(job.StatusDue, func(*job.Entry, *why.Facts) {}), why.Due, "", []string{"free slot"}},
+		"waits a slot": {
+			live(job.StatusDue, func(*job.Entry, *why.Facts) {}), why.Due, "",
+			[]string{"waits for a free slot on its node, or for its namespace's share of them."},
+		},
 		"due, no nodes": {
 			live(job.StatusDue, func(e *job.Entry, f *why.Facts) { f.Owned = false }), why.Due, "",
 			[]string{"no live node"},

@@ -96,7 +96,8 @@ func (x *explainer) describePending(e job.Entry) (Code, string) {
 		return Due, x.sprintf("It has been due since %s, but no live node owns the job's partition. It starts when one does.",
 			e.RunAt)
 	default:
-		return Due, x.sprintf("It has been due since %s and waits for a free slot on its node.", e.RunAt)
+		return Due, x.sprintf("It has been due since %s and waits for a free slot on its node, or for its namespace's share of them.",
+			e.RunAt)
 	}
 }
 
