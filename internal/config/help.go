@@ -70,7 +70,7 @@ var help = map[string]string{ //nolint:gosec // names of settings, and no secret
 		"nothing secret",
 	"command.network": "let commands ask for the network: everything that this machine reaches, " +
 		"including its own loopback",
-	"command.slots":      "maximum number of commands in progress; further ones wait for their turn",
+	"command.slots":      "maximum number of commands in progress, which namespaces share; further ones wait for their turn",
 	"command.memory_mb":  "memory of one command, in MB",
 	"command.processes":  "maximum number of processes and threads of one command",
 	"command.scratch_mb": "MB that one command can write to /tmp, and as much to /dev/shm; both count as memory",

@@ -33,7 +33,7 @@ const (
 // Options of the target.
 type Options struct {
 	runner.Settings
-	Slots      int      // maximum number of commands at the same time
+	Slots      int      // maximum number of commands at the same time, which namespaces share
 	User       int      // the runner's user id if the node runs as root
 	Executable []string // this program, with the arguments that start a runner
 	Secrets    secret.Source
@@ -68,8 +68,9 @@ func New(opts Options) *Target {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
 	opts.Node = uuid.NewString()
+	opts.Slots = max(opts.Slots, 1)
 	return &Target{
-		opts: opts, process: process{opts: opts}, slots: gate.New(gate.Options{PerHost: max(opts.Slots, 1)}),
+		opts: opts, process: process{opts: opts}, slots: gate.New(gate.Options{Shared: opts.Slots}),
 		running: map[*execution]struct{}{}, names: settings.Names{Read: opts.Namespace},
 		scoped: slices.ContainsFunc(slices.Concat(opts.Programs, opts.Images), func(entry string) bool {
 			namespace, _ := runner.Scoped(entry)
@@ -111,16 +112,20 @@ func (t *Target) Deliver(ctx context.Context, a job.Attempt) job.Outcome {
 	if ctx.Err() != nil {
 		return stopping(false)
 	}
-	// Without a free command slot, the gate waits briefly or defers the run. All commands have the same
-	// destination, and their results are neutral, so the breaker never opens.
-	pass, deferred := t.slots.Enter(ctx, gate.Destination{})
+	// Without a free command slot, the gate waits briefly or defers the run. All commands of a namespace have the
+	// same destination, and their results are neutral, so the breaker never opens.
+	pass, deferred := t.slots.Enter(ctx, gate.Destination{Namespace: a.Namespace})
 	switch {
 	case deferred != nil && ctx.Err() != nil:
 		return stopping(false)
 	case deferred != nil:
 		deferred.RetryAfter = retryAfter(deferred.RetryAfter, a.Number)
-		deferred.Message = fmt.Sprintf("not run yet: this node already runs %d commands, its limit; "+
-			"waiting for a free slot", t.opts.Slots)
+		deferred.Message = fmt.Sprintf("not run yet: the namespace has its share of the %d commands that this node runs "+
+			"at the same time; waiting until one of them ends", t.opts.Slots)
+		if t.slots.Full() {
+			deferred.Message = fmt.Sprintf("not run yet: this node already runs %d commands, its limit; "+
+				"waiting for a free slot", t.opts.Slots)
+		}
 		return *deferred
 	}
 	defer pass.Leave(gate.Neutral)

@@ -33,7 +33,8 @@
 //	out of time or memory     failed, may be retried
 //	not allowed on this node  failed permanently
 //	no sandbox, runner died   failed, may be retried
-//	no free command slot      deferred: retried later, does not count as an attempt
+//	no free command slot      deferred: retried later, does not count as an attempt.
+//	                          Namespaces share the slots: see internal/target/gate
 //
 // # Output
 //

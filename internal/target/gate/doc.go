@@ -24,6 +24,10 @@
 // needs no configuration, and a node with a single busy host wastes little. The operator can set a lower limit per
 // host to protect the receivers.
 //
+// Commands have slots of their own, and a gate of their own with the option Shared: a namespace with one in flight may
+// start another if then it has at most four times as many as are left. There may be few such slots, so the rule counts
+// what is left after the start: of two, one is left.
+//
 // A delivery over the limit waits in its slot if capacity is expected within maxWait, as it is for
 // hosts that respond fast. Otherwise it is deferred. Deferred deliveries return at the pace at which
 // the host finishes its deliveries, at most maxDelay later, so many of them cost few claims.

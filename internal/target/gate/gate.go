@@ -33,6 +33,7 @@ const (
 type Options struct {
 	Slots   int // slots of the node; 0: PerHost is the only limit
 	PerHost int // maximum number of deliveries in flight per destination; 0: Slots is the only limit
+	Shared  int // maximum number of deliveries in flight, which namespaces share; 0: no such limit
 }
 
 // Destination is a host as one namespace uses it.
@@ -48,10 +49,11 @@ type Gate struct {
 
 	mu     sync.Mutex
 	inUse  int // slots with a delivery in flight, or with one that waits for capacity
+	all    flow
 	states states
 }
 
-// flow is the deliveries to one destination, or of one namespace. Gate.mu guards it.
+// flow is the deliveries to one destination, of one namespace, or all. Gate.mu guards it.
 type flow struct {
 	inFlight     int
 	average      time.Duration // moving average of how long a delivery takes
@@ -126,6 +128,7 @@ func (p *Pass) Leave(r Result) {
 	now := g.now()
 	s.ended(now, now-p.entered)
 	s.namespace.ended(now, now-p.entered)
+	g.all.ended(now, now-p.entered)
 	s.record(now, r, p.probe)
 	g.leave(s)
 	g.states.release(s, now)
@@ -136,12 +139,14 @@ func (g *Gate) start(s *state) {
 	now := g.now()
 	s.started(now)
 	s.namespace.started(now)
+	g.all.started(now)
 }
 
 // leave frees the capacity of one delivery and hands it to the first waiter.
 func (g *Gate) leave(s *state) {
 	s.inFlight--
 	s.namespace.inFlight--
+	g.all.inFlight--
 	g.inUse--
 	if len(s.waiters) > 0 && g.full(s) == nil {
 		first := s.waiters[0]
@@ -151,8 +156,24 @@ func (g *Gate) leave(s *state) {
 	}
 }
 
-// full returns what has no capacity for one more delivery to a destination: the destination, its namespace, or nil.
+// Full reports whether as many deliveries are in flight as the namespaces share.
+func (g *Gate) Full() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.all.inFlight >= g.opts.Shared
+}
+
+// full returns what has no capacity for one more delivery to a destination: the destination, its namespace, all, or nil.
 func (g *Gate) full(s *state) *flow {
+	if g.opts.Shared > 0 {
+		left, has := g.opts.Shared-g.all.inFlight-1, s.namespace.inFlight
+		switch {
+		case left < 0:
+			return &g.all
+		case has > 0 && has+1 > nsFactor*left:
+			return &s.namespace.flow
+		}
+	}
 	if g.opts.PerHost > 0 && s.inFlight >= g.opts.PerHost {
 		return &s.flow
 	}
