@@ -12,15 +12,28 @@ import (
 // earlier if the run that it waits for ends.
 const blockedPause = time.Second
 
-// admit decides about runs that a claim did not take, one at a time. Admitters are separate from
-// claimers so that jobs which need decisions do not slow down the others.
+// admit decides about runs that a claim did not take, one at a time, until the node stops: the next owner decides about
+// the others. Admitters are separate from claimers so that jobs which need decisions do not slow down the others.
 func (e *Engine) admit(ctx context.Context) {
-	for r := range e.undecided {
-		if !e.awaitSlot(ctx) {
-			e.wheel.Release([]job.Run{r}) // the node stops: the next owner admits it
-			continue
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-e.undecided.added:
 		}
-		e.slots.release(1 - e.admitOne(ctx, r))
+		if !e.awaitSlot(ctx) {
+			return
+		}
+		runs, started := e.undecided.take(e.slots.shares(1).Full), 0
+		for _, r := range runs { // one
+			if !e.wheel.ReturnIfPaused(r) {
+				started += e.admitOne(ctx, r)
+			}
+		}
+		e.slots.release(1 - started)
+		if len(runs) == 0 { // all namespaces have their share of the slots
+			e.pauseForSlots(ctx)
+		}
 	}
 }
 
@@ -30,12 +43,16 @@ func (e *Engine) awaitSlot(ctx context.Context) bool {
 		if e.slots.acquire(1, 1) == 1 {
 			return true
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(gatherPause):
-		}
+		e.pauseForSlots(ctx)
 	}
 	return false
+}
+
+func (e *Engine) pauseForSlots(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(gatherPause):
+	}
 }
 
 // admitOne applies the policy of a run and returns how many runs it started.

@@ -71,12 +71,11 @@ func (e *Engine) pauseUntilFree() time.Duration {
 
 // gatherSlots waits a moment and then takes the slots that are free.
 func (e *Engine) gatherSlots(ctx context.Context) int {
-	select {
-	case <-ctx.Done():
+	e.pauseForSlots(ctx)
+	if ctx.Err() != nil {
 		return 0
-	case <-time.After(gatherPause):
-		return e.slots.acquire(e.Batch, 1)
 	}
+	return e.slots.acquire(e.Batch, 1)
 }
 
 // claim claims runs and hands them to the deliverers.
@@ -135,21 +134,11 @@ func (e *Engine) sortUnclaimed(ctx context.Context, runs []job.Run) error {
 		switch {
 		case !pending[r.RunKey()] || !e.Member.Owns(r.Partition):
 			e.wheel.Release([]job.Run{r})
-		case !e.offer(r): // the admitters are behind, so not immediately again
+		case !e.undecided.offer(e.wheel.Namespace(r.Queue), r): // the admitters are behind, so not immediately again
 			e.wheel.ReturnAt(r, e.Bound.Now().Add(e.Lead+blockedPause))
 		}
 	}
 	return nil
-}
-
-// offer hands a run to the admitters unless they are behind.
-func (e *Engine) offer(r job.Run) bool {
-	select {
-	case e.undecided <- r:
-		return true
-	default:
-		return false
-	}
 }
 
 func keysOf(runs []job.Run) []job.Key {

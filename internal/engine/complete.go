@@ -35,7 +35,7 @@ const (
 // complete writes outcomes in batches: those that came in while the last batch was being written, and
 // those of the next completeDelay. Successes are a queue of their own: they are written together in one statement, and do
 // not wait for outcomes that take one each, such as those of runs that are deferred again and again.
-func (e *Engine) complete(ctx context.Context, q *completions) {
+func (e *Engine) complete(ctx context.Context, q *turns[job.Completion]) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	var batch []job.Completion
@@ -47,7 +47,7 @@ func (e *Engine) complete(ctx context.Context, q *completions) {
 
 // collect adds outcomes to those that were set aside, and returns whether there may be more. If some were set aside, it
 // waits no longer than completeRetry for others.
-func (e *Engine) collect(timer *time.Timer, q *completions, batch []job.Completion) ([]job.Completion, bool) {
+func (e *Engine) collect(timer *time.Timer, q *turns[job.Completion], batch []job.Completion) ([]job.Completion, bool) {
 	wait := time.Hour
 	if len(batch) > 0 {
 		wait = completeRetry
@@ -63,7 +63,7 @@ func (e *Engine) collect(timer *time.Timer, q *completions, batch []job.Completi
 	case <-timer.C:
 	case <-q.ended:
 	}
-	return append(batch, q.take()...), !q.drained()
+	return append(batch, q.take(nil)...), !q.drained()
 }
 
 // completeBatch writes a batch, and retries until the database accepts it: a known outcome must not be

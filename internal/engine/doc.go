@@ -17,9 +17,9 @@
 // does not know. Losing a partition, or two nodes believing they own it, is therefore harmless.
 //
 // Claim takes runs that need no decision, in batches. The rest go to the admitters one at a time, so
-// jobs with an overlap policy do not slow down others. If the reply to a claim is lost, the claimer
-// keeps asking until it knows whether the claim committed, because no other node delivers runs that are
-// leased to a live session.
+// jobs with an overlap policy do not slow down others. Namespaces take turns there as well. If the reply
+// to a claim is lost, the claimer keeps asking until it knows whether the claim committed, because no
+// other node delivers runs that are leased to a live session.
 //
 // Runs limited by a queue or a concurrency key wait on a waitlist, ordered by priority and run time.
 // They occupy no slot. One loop claims those whose limits are not known to be full, and the database
@@ -47,7 +47,7 @@
 //	finish      prune.go      finishes jobs whose end has come, and removes finished one-offs
 //	prune       prune.go      drops old history, expired responses and other leftovers
 //
-// Admitters, deliverers and completers read from channels instead. Each loop is a loop.Loop, and tests
+// Admitters, deliverers and completers read from queues instead. Each loop is a loop.Loop, and tests
 // can call its round directly.
 //
 // # Stopping

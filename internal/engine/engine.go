@@ -100,9 +100,9 @@ type Engine struct {
 	stats Stats
 
 	claimed   chan job.Attempt
-	undecided chan job.Run
-	succeeded *completions
-	decided   *completions // outcomes that take a decision, and a statement, each
+	undecided *turns[job.Run]
+	succeeded *turns[job.Completion]
+	decided   *turns[job.Completion] // outcomes that take a decision, and a statement, each
 	slots     slots
 	inFlight  inFlight
 
@@ -156,9 +156,9 @@ func New(o Options) *Engine {
 		Options: o, wheel: wheel.New(o.Lead), slots: newSlots(o.Slots), inFlight: newInFlight(),
 		woken:     woken{changed: make(chan struct{}, 1)},
 		claimed:   make(chan job.Attempt, o.Slots), // as many as slots, so a claimer never blocks
-		undecided: make(chan job.Run, o.Batch),
-		succeeded: newCompletions(o.Slots, o.Batch),
-		decided:   newCompletions(o.Slots, min(o.Batch, decidedBatch)),
+		undecided: newTurns[job.Run](o.Batch, 1),
+		succeeded: newTurns[job.Completion](o.Slots, o.Batch),
+		decided:   newTurns[job.Completion](o.Slots, min(o.Batch, decidedBatch)),
 	}
 }
 
@@ -186,7 +186,6 @@ func (e *Engine) Run(ctx context.Context, drain time.Duration) error {
 	defer timer.Stop()
 	intake.Wait()
 	e.reportOutage(0, 0)
-	close(e.undecided)
 	admit.Wait()
 	close(e.claimed)
 	deliver.Wait()

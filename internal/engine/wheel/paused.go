@@ -69,6 +69,17 @@ func (w *Wheel) setAsideIfPaused(r job.Run) bool {
 	return true
 }
 
+// ReturnIfPaused returns a run that was taken if its queue has been paused since.
+func (w *Wheel) ReturnIfPaused(r job.Run) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.setAsideIfPaused(r) {
+		return false
+	}
+	w.unreserve(r.Job)
+	return true
+}
+
 // moves collects runs that wait in the wrong place: on a waitlist or in a paused queue that their job,
 // or their queue's first limit, has made them leave.
 type moves struct {

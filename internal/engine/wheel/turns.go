@@ -129,3 +129,10 @@ func (w *Wheel) SetNamespaces(of map[int32]uuid.UUID) {
 		w.namespaces[queue] = namespace
 	}
 }
+
+// Namespace returns the namespace of a queue, or uuid.Nil if the wheel does not know it.
+func (w *Wheel) Namespace(queue int32) uuid.UUID {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.namespaces[queue]
+}

@@ -5,13 +5,12 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/share"
 )
 
-// completions is the outcomes that wait to be written. Namespaces take turns, so that one with many outcomes does not
+// turns is a queue, such as that of outcomes to write. Namespaces take turns, so that one with many entries does not
 // delay those of the others.
-type completions struct {
+type turns[T any] struct {
 	most  int
 	share *share.Pool
 	added chan struct{} // signalled when there are some
@@ -19,45 +18,59 @@ type completions struct {
 
 	mu    sync.Mutex
 	room  sync.Cond // signalled when some were taken
-	lines map[uuid.UUID][]job.Completion
+	lines map[uuid.UUID][]T
 	ring  []uuid.UUID // the namespaces that have a line, in the order of their turns
 }
 
-// newCompletions returns an empty queue of a size, of which at most this many are taken at once.
-func newCompletions(size, most int) *completions {
-	q := &completions{
+// newTurns returns an empty queue of a size, of which at most this many are taken at once.
+func newTurns[T any](size, most int) *turns[T] {
+	q := &turns[T]{
 		most: most, share: share.New(int64(size)), added: make(chan struct{}, 1), ended: make(chan struct{}),
-		lines: map[uuid.UUID][]job.Completion{},
+		lines: map[uuid.UUID][]T{},
 	}
 	q.room.L = &q.mu
 	return q
 }
 
-// put adds an outcome. It blocks while the namespace has its share of the queue.
-func (q *completions) put(namespace uuid.UUID, c job.Completion) {
+// put adds an entry. It blocks while the namespace has its share of the queue.
+func (q *turns[T]) put(namespace uuid.UUID, entry T) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for q.share.Take(namespace, 1) != nil {
+	for !q.add(namespace, entry) {
 		q.room.Wait()
+	}
+}
+
+// offer adds an entry, or returns false if the namespace has its share of the queue.
+func (q *turns[T]) offer(namespace uuid.UUID, entry T) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.add(namespace, entry)
+}
+
+func (q *turns[T]) add(namespace uuid.UUID, entry T) bool {
+	if q.share.Take(namespace, 1) != nil {
+		return false
 	}
 	line := q.lines[namespace]
 	if line == nil {
 		q.ring = append(q.ring, namespace)
 	}
-	q.lines[namespace] = append(line, c)
+	q.lines[namespace] = append(line, entry)
 	q.signal()
+	return true
 }
 
-func (q *completions) signal() {
+func (q *turns[T]) signal() {
 	select {
 	case q.added <- struct{}{}:
 	default:
 	}
 }
 
-// take takes outcomes. While several namespaces wait, it takes at most a tenth of them of each, so that the outcomes of
-// the others are not part of a long transaction.
-func (q *completions) take() (out []job.Completion) {
+// take takes entries of namespaces that do not have to wait. While several wait, it takes at most a tenth of them of
+// each, so that the outcomes of the others are not part of a long transaction.
+func (q *turns[T]) take(wait func(namespace uuid.UUID) bool) (out []T) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	n, most := q.most, q.most
@@ -67,6 +80,10 @@ func (q *completions) take() (out []job.Completion) {
 	for i := len(q.ring); i > 0 && len(out) < n; i-- {
 		namespace := q.ring[0]
 		q.ring = q.ring[1:]
+		if wait != nil && wait(namespace) {
+			q.ring = append(q.ring, namespace)
+			continue
+		}
 		line := q.lines[namespace]
 		k := min(most, n-len(out), len(line))
 		out = append(out, line[:k]...)
@@ -80,16 +97,16 @@ func (q *completions) take() (out []job.Completion) {
 	}
 	q.room.Broadcast()
 	if len(q.ring) > 0 {
-		q.signal() // for the next completer
+		q.signal() // for the next caller
 	}
 	return out
 }
 
 // close says that no more are put.
-func (q *completions) close() { close(q.ended) }
+func (q *turns[T]) close() { close(q.ended) }
 
 // drained returns whether there are none and will be none.
-func (q *completions) drained() bool {
+func (q *turns[T]) drained() bool {
 	select {
 	case <-q.ended:
 	default:

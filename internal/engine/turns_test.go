@@ -13,12 +13,12 @@ import (
 // TestCompletionsTakeTurns: the outcomes of a namespace wait for few of another one that has many.
 func TestCompletionsTakeTurns(t *testing.T) {
 	t.Parallel()
-	q := newCompletions(2000, 100)
+	q := newTurns[job.Completion](2000, 100)
 	many, few := uuid.New(), uuid.New()
 	for range 1000 {
 		q.put(many, job.Completion{Queue: 1})
 	}
-	require.Len(t, q.take(), 100, "a namespace alone gets whole batches")
+	require.Len(t, q.take(nil), 100, "a namespace alone gets whole batches")
 	for range 30 {
 		q.put(few, job.Completion{Queue: 2})
 	}
@@ -29,13 +29,13 @@ func TestCompletionsTakeTurns(t *testing.T) {
 		return n
 	}
 	for range 3 {
-		require.Equal(t, [3]int{0, 10, 10}, of(q.take()))
+		require.Equal(t, [3]int{0, 10, 10}, of(q.take(nil)))
 	}
-	require.Equal(t, [3]int{0, 100, 0}, of(q.take()))
+	require.Equal(t, [3]int{0, 100, 0}, of(q.take(nil)))
 	for n := 770; n > 0; n -= 100 {
-		require.Len(t, q.take(), min(n, 100))
+		require.Len(t, q.take(nil), min(n, 100))
 	}
-	require.Empty(t, q.take())
+	require.Empty(t, q.take(nil))
 	require.Zero(t, q.share.Used())
 	require.False(t, q.drained())
 	q.close()
@@ -49,7 +49,7 @@ func TestCompletionsAreLimited(t *testing.T) {
 }
 
 func testCompletionsAreLimited(t *testing.T) {
-	q := newCompletions(10, 10)
+	q := newTurns[job.Completion](10, 10)
 	many := uuid.New()
 	for range 8 {
 		q.put(many, job.Completion{Queue: 1})
@@ -65,7 +65,7 @@ func testCompletionsAreLimited(t *testing.T) {
 	var queues []int32
 	for len(queues) < 10 {
 		<-q.added
-		for _, c := range q.take() {
+		for _, c := range q.take(nil) {
 			queues = append(queues, c.Queue)
 		}
 	}
