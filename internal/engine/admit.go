@@ -24,7 +24,7 @@ func (e *Engine) admit(ctx context.Context) {
 		if !e.awaitSlot(ctx) {
 			return
 		}
-		runs, started := e.undecided.take(e.slots.shares(1).Full), 0
+		runs, started := e.undecided.take(e.slots.hasShare), 0
 		for _, r := range runs { // one
 			if !e.wheel.ReturnIfPaused(r) {
 				started += e.admitOne(ctx, r)

@@ -32,10 +32,11 @@ const (
 type slots struct {
 	now func() time.Duration // clock.Elapsed
 
-	mu   sync.Mutex
-	size int
-	free int
-	of   map[uuid.UUID]used // those that have some, or have only their share for a while
+	mu      sync.Mutex
+	size    int
+	free    int
+	started int
+	of      map[uuid.UUID]used // those that have some, or have only their share for a while
 	// asked has the last two namespaces that used or waited for slots, the last one first.
 	asked [2]asked
 }
@@ -48,8 +49,9 @@ type asked struct {
 
 // used is the slots of a namespace.
 type used struct {
-	n     int           // of attempts in flight, and of runs that are being claimed
-	since time.Duration // when it began to wait for more of its share; 0: it does not wait
+	n       int           // of attempts in flight, and of runs that are being claimed
+	started int           // of attempts in flight
+	since   time.Duration // when it began to wait for more of its share; 0: it does not wait
 
 	counted time.Duration // from when on ended counts
 	ended   int
@@ -83,7 +85,10 @@ func (s *slots) release(n int) {
 func (s *slots) start(namespace uuid.UUID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.add(namespace, 1)
+	u := s.of[namespace]
+	u.started++
+	s.started++
+	s.set(namespace, u, 1)
 	if namespace != access.CanaryNamespace { // which has one run at a time
 		s.ask(namespace)
 	}
@@ -95,12 +100,22 @@ func (s *slots) end(namespace uuid.UUID, deferred bool) {
 	defer s.mu.Unlock()
 	s.free++
 	u := s.of[namespace]
+	u.started--
+	s.started--
 	if deferred {
 		u.slow = s.now() + shareAfterDefer
 	} else {
 		u.ended++
 	}
 	s.set(namespace, u, -1)
+}
+
+// hasShare reports whether the attempts in flight of a namespace have its share of the slots. Runs that are being claimed
+// do not count, because the claims of runs that need a decision start none.
+func (s *slots) hasShare(namespace uuid.UUID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.of[namespace].started >= perFree*(s.size-s.started)
 }
 
 func (s *slots) add(namespace uuid.UUID, n int) { s.set(namespace, s.of[namespace], n) }

@@ -62,12 +62,28 @@ func TestSlotsAreShared(t *testing.T) {
 	first.end()
 	s.release(458 + 107)
 	require.Equal(t, 400, s.of[one].n)
+	require.False(t, s.hasShare(one))
 	for range 400 {
 		s.end(one, false)
 	}
 	require.Zero(t, s.of[one].n)
 	require.Equal(t, 1000, s.left())
 
+	// Attempts in flight have a share by themselves: here of 4 slots, of which a claim has some.
+	s = slotsAt(4, &at)
+	c := s.shares(s.acquire(4, 1))
+	require.Equal(t, 3, c.takes(late))
+	require.False(t, s.hasShare(late), "it is only being claimed")
+	for _, has := range []bool{false, false, true} {
+		s.start(one)
+		require.Equal(t, has, s.hasShare(one))
+	}
+	require.False(t, s.hasShare(late), "it has none")
+	s.end(one, false)
+	require.False(t, s.hasShare(one))
+	require.Equal(t, []int{2, 2}, []int{s.started, s.of[one].started})
+
+	s = slotsAt(1000, &at)
 	s.free, s.of[one] = 1, used{n: 999, slow: time.Hour}
 	require.Equal(t, 1, s.shares(s.acquire(1000, 1)).takes(late), "there is always one")
 }
