@@ -29,7 +29,8 @@ func (n *node) background() loop.Group {
 	}
 	for i := range g {
 		g[i].Log = n.log
-		g[i].Backoff.Off = true // their rounds are rare, so a failure does not change the pace
+		// Their rounds are rare, so a failure does not change the pace. But keys may have been replaced meanwhile.
+		g[i].Backoff.Off = g[i].Name != "report_keys"
 	}
 	return append(g, n.wakes.loops()...)
 }

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"time"
 
@@ -110,6 +111,9 @@ ORDER BY name FOR UPDATE`, prefix, len(prefix))
 	return done, left, err
 }
 
+// ReportKeySchema is the version of the schema from which on nodes read more than one key.
+const ReportKeySchema = 50
+
 // rotationTime counts the keys that are accepted, and returns when a new one is used. The time that was trusted last is
 // old while no node runs. A lost keyset is replaced then, so the clock is believed.
 const rotationTime = `
@@ -125,10 +129,14 @@ WHERE until IS NULL OR until > $1::timestamptz + $2::interval`
 
 // RotateReportKey adds a key for run tokens, sealed if there is a keyset. Nodes sign with it after
 // access.ReportKeyLead, and accept the keys before it for keep and access.ReportKeyGrace after that. The audit log of
-// the default namespace records it.
+// the default namespace records it. From then on, no node starts that reads only the first key.
 func (a *Admin) RotateReportKey(ctx context.Context, keep time.Duration) (k access.ReportKey, err error) {
 	if keep < 0 || keep > access.ReportLife {
 		return k, fmt.Errorf("old keys can be kept from 0s to %s", job.Duration(access.ReportLife))
+	}
+	// Nodes need all keys that are kept. If no node lives, this is all that shows a wrong keyset.
+	if _, err := a.ReportKeys(ctx); keep > 0 && errors.Is(err, access.ErrSealedReportKey) {
+		return k, err
 	}
 	secret := make([]byte, access.ReportKeySize)
 	_, _ = rand.Read(secret) // it never fails
@@ -156,6 +164,10 @@ func (a *Admin) RotateReportKey(ctx context.Context, keep time.Duration) (k acce
 		case keys >= access.MaxReportKeys && keep > 0:
 			return fmt.Errorf("%w: %d keys are accepted, which is the most; belfry report-key list shows when they end, "+
 				"and --keep 0s ends them now", ErrConflict, keys)
+		}
+		const fence = `UPDATE cluster SET oldest_schema = greatest(oldest_schema, $1) WHERE only_row`
+		if _, err := tx.Exec(ctx, fence, ReportKeySchema); err != nil {
+			return err
 		}
 		if _, err := tx.Exec(ctx, endReportKeys, k.UseAt, keep+access.ReportKeyGrace); err != nil {
 			return err

@@ -242,10 +242,14 @@ func TestWrongKeysetOfReportKeys(t *testing.T) {
 	_, err = b.open(b.asServer, b.keys).ReportKeys(t.Context())
 	require.ErrorContains(t, err, "another place")
 
-	// A lost keyset: a new key with another one, and the old ones end. The clock is in doubt, because all nodes stand.
+	// Without nodes, only the keys show that a keyset is the wrong one.
+	_, err = b.open(b.asOwner, other).RotateReportKey(t.Context(), access.ReportLife)
+	require.ErrorIs(t, err, access.ErrSealedReportKey)
+
+	// A lost keyset: a new key with another one, and the old ones end. The clock is in doubt, because no node runs.
 	b.keys = other
-	const node = `INSERT INTO session (id, name, started_at, expires_at, may_own)
-		VALUES (gen_random_uuid(), 'node', now(), now() + interval '1 h', true)`
+	const node = `INSERT INTO session (id, name, started_at, expires_at, may_own, info)
+		VALUES (gen_random_uuid(), 'node', now(), now() + interval '1 h', true, '{"schema": 50}')`
 	execAs(t, b.asOwner, node)
 	b.trust(`now() - interval '1 h'`)
 	_, err = b.open(b.asOwner, b.keys).RotateReportKey(t.Context(), 0)

@@ -106,9 +106,6 @@ func (r *Ring) read(ctx context.Context) error {
 	return err
 }
 
-// schema is the version of the schema from which on nodes read more than one key.
-const schema = 50
-
 // Rotate adds a key, and ends the others after keep. It fails while a live node could not use the new key.
 func Rotate(ctx context.Context, at database.At, keep time.Duration) (access.ReportKey, error) {
 	keys, err := database.ReadKeyset(at.Keyset)
@@ -126,7 +123,7 @@ func Rotate(ctx context.Context, at database.At, keep time.Duration) (access.Rep
 		}
 		for _, n := range nodes {
 			switch {
-			case n.Schema < schema:
+			case n.Schema < postgres.ReportKeySchema:
 				return k, fmt.Errorf("the node %s is of a version that reads only the first key: upgrade or stop it", n.Name)
 			case n.Keyset == mine:
 			case mine == "":

@@ -240,6 +240,10 @@ func TestRotateNeedsNodesThatCanUseTheKey(t *testing.T) {
 		require.ErrorContains(t, err, "the node node")
 		require.ErrorContains(t, err, c.want)
 	}
+	// From then on, no node of an older version starts.
+	_, err = b.pool.Exec(t.Context(), `INSERT INTO session (id, name, started_at, expires_at, may_own, info)
+		VALUES ($1, 'old', now(), now() + interval '1 h', true, '{"schema": 49}')`, uuid.New())
+	require.ErrorContains(t, err, "start a newer version")
 	_, err = reportkey.Rotate(t.Context(), database.At{URL: b.at.URL, Keyset: "x"}, 0)
 	require.ErrorContains(t, err, "secrets.keyset")
 }

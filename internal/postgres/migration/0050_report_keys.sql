@@ -14,6 +14,9 @@ COMMENT ON COLUMN cluster_key.sealed IS 'The key, encrypted with the keyset of s
 COMMENT ON COLUMN cluster_key.use_at IS 'When nodes begin to sign with it. By then all of them have read it.';
 COMMENT ON COLUMN cluster_key.until IS
     'When nodes stop accepting it, and delete it. NULL: it was not replaced.';
+COMMENT ON COLUMN cluster.oldest_schema IS
+    'The number of the last contract migration: it removed what nodes use that do not know it. Or 50, if the key of run '
+    'tokens was rotated: nodes that do not know several keys would sign with the old one. 0: there was neither.';
 COMMENT ON INDEX cluster_key_pkey IS 'Reseal. Nodes read all rows once a minute.';
 
 -- Nodes encrypt keys again after a change of the keyset, and delete those that have ended. They add none.
@@ -22,6 +25,7 @@ CREATE POLICY ended ON cluster_key AS RESTRICTIVE FOR DELETE TO belfry_engine US
 
 -- +goose Down
 
+UPDATE cluster SET oldest_schema = least(oldest_schema, 49) WHERE only_row;
 DROP POLICY ended ON cluster_key;
 REVOKE UPDATE (sealed), DELETE ON cluster_key FROM belfry_engine;
 DELETE FROM cluster_key WHERE name <> 'report' OR until < now();
