@@ -45,9 +45,13 @@ release: $(TOOLS)/nfpm ## build a release into dist: archives for all platforms,
 
 ##@ Tests
 
-test: | $(TOOLS)/gotestsum ## run all tests with the race detector on a real PostgreSQL 15
+# They start first: at the end, one of them alone would leave processors idle.
+LONGEST = ./test/cluster ./internal/postgres ./test/docs
+
+test: | $(TOOLS)/gotestsum ## run all tests with the race detector on a real PostgreSQL 15 (SERVICES="nats kafka …": and with these)
 	@dev/need gcc bwrap curl
-	$(RAM) $(TOOLS)/gotestsum --format pkgname-and-test-fails -- -race -timeout 30m ./...
+	$(call using,postgres-ram $(SERVICES)) \
+	$(TOOLS)/gotestsum --format pkgname-and-test-fails -- -race -timeout 30m $(LONGEST) ./...
 
 test-pg18: ## run the tests that need a database on PostgreSQL 18 (make test looks for races)
 	@dev/need npm

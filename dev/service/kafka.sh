@@ -72,7 +72,7 @@ EOF
       --cluster-id YmVsZnJ5LWRldmVsb3BtZQ --config "$data/server.properties"
   fi
   spawn kafka "${JAVA[@]}" kafka.Kafka "$data/server.properties"
-  wait_until 90 kafka ready
+  wait_until 300 kafka ready
 }
 
 stop() { stop_process kafka TERM 30; }

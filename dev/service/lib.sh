@@ -157,7 +157,8 @@ stop_process() {
   rm -f "$RUN_DIR/$1.pid"
 }
 
-# wait_until SECONDS PROC COMMAND…: until the command succeeds; at once an error if PROC dies.
+# wait_until SECONDS PROC COMMAND…: until the command succeeds; at once an error if PROC dies. The limit only ends a
+# hang, so a slow machine must not reach it.
 wait_until() {
   local limit=$1 proc=$2 deadline=$((SECONDS + $1)); shift 2
   until "$@" >/dev/null 2>&1; do

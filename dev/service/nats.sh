@@ -30,7 +30,7 @@ EOF
   spawn nats "$NATS_SERVER" --name belfry --addr "$HOST" --port "$NATS_PORT" --http_port "$NATS_MONITOR_PORT" \
     --jetstream --store_dir "$RUN_DIR/data"
   spawn nats-tls "$NATS_SERVER" --config "$tls/nats.conf"
-  wait_until 30 nats ready
+  wait_until 60 nats ready
 }
 
 stop() {

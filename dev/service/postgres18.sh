@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# PostgreSQL 18, which Debian 12 does not have: the programs inside an npm package.
+# PostgreSQL 18, which Debian 12 does not have: the programs inside an npm package. Its data is in memory.
 . "$DEV_DIR/service/pg.sh"
 
 PG_HOME=$TOOL_DIR/postgres@$POSTGRES18_VERSION
@@ -10,7 +10,7 @@ installed() { [[ -x $PG_BIN/postgres ]]; }
 version() { pg_version; }
 url() { pg_url "$POSTGRES18_PORT"; }
 environment() { echo "BELFRY_TEST_DATABASE_URL=$(url)"; }
-ready() { pg_ready "$RUN_DIR/data/main" "$POSTGRES18_PORT"; }
+ready() { pg_ready "$RAM_DIR/main" "$POSTGRES18_PORT"; }
 
 install() {
   [[ $(uname -sm) == 'Linux x86_64' ]] || die "the npm package is for Linux on x86_64 only"
@@ -31,11 +31,5 @@ install() {
   rm -rf "$PG_HOME" && mv "$new/package/native" "$PG_HOME" && rm -rf "$new"
 }
 
-start() {
-  port_free "$POSTGRES18_PORT"
-  pg_init "$RUN_DIR/data/main"
-  pg_spawn postgres18 "$RUN_DIR/data/main" "$POSTGRES18_PORT" "$POSTGRES_SHARED_BUFFERS"
-  wait_until 60 postgres18 ready
-}
-
-stop() { stop_process postgres18 INT 20; }
+start() { pg_start_in_memory postgres18 "$POSTGRES18_PORT"; }
+stop() { pg_stop_in_memory postgres18; }

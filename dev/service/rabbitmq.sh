@@ -38,7 +38,7 @@ EOF
   : >"$data/env.conf"
   # Left to itself, Erlang starts an epmd that listens everywhere and outlives the server.
   spawn epmd epmd -address "$HOST" -port "$RABBITMQ_EPMD_PORT"
-  wait_until 10 epmd port_open "$RABBITMQ_EPMD_PORT"
+  wait_until 60 epmd port_open "$RABBITMQ_EPMD_PORT"
   # RUNNING_UNDER_SYSTEMD: the script replaces itself by Erlang, so that ours is the server's pid.
   # +sbwt none: an idle scheduler sleeps instead of spinning on a shared core.
   spawn rabbitmq env RUNNING_UNDER_SYSTEMD=true ERL_EPMD_PORT="$RABBITMQ_EPMD_PORT" ERL_EPMD_ADDRESS="$HOST" \
@@ -48,7 +48,7 @@ EOF
     RABBITMQ_MNESIA_BASE="$data/mnesia" RABBITMQ_LOG_BASE="$data/log" RABBITMQ_LOGS=- \
     RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS='-kernel inet_dist_use_interface {127,0,0,1} +sbwt none +sbwtdcpu none +sbwtdio none' \
     "$RABBITMQ_BIN/rabbitmq-server"
-  wait_until 90 rabbitmq ready
+  wait_until 300 rabbitmq ready
 }
 
 stop() {
