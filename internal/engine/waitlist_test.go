@@ -22,6 +22,7 @@ import (
 type counted struct {
 	*pgtest.Store
 	claims, polls, admits atomic.Int64
+	hidden                atomic.Bool // most polls find no capacity
 }
 
 func (c *counted) ClaimLimited(
@@ -34,8 +35,14 @@ func (c *counted) ClaimLimited(
 func (c *counted) ReportWaiters(
 	ctx context.Context, session uuid.UUID, limits []job.Limit, waiters []job.WaiterReport,
 ) (map[job.Limit]*job.Capacity, error) {
-	c.polls.Add(1)
-	return c.Store.ReportWaiters(ctx, session, limits, waiters)
+	n := c.polls.Add(1)
+	found, err := c.Store.ReportWaiters(ctx, session, limits, waiters)
+	if c.hidden.Load() && n%20 != 0 {
+		for _, capacity := range found {
+			capacity.Running = int(capacity.Limits.MaxRunning)
+		}
+	}
+	return found, err
 }
 
 func (c *counted) Admit(ctx context.Context, session uuid.UUID, key job.Key, lead time.Duration) (job.Admitted, error) {
@@ -129,14 +136,13 @@ func TestALimitedQueue(t *testing.T) {
 	require.EqualValues(t, most, q.Running)
 	require.EqualValues(t, waiting-most, q.Waiting)
 
+	// Each end frees a permit immediately: by polls, which free 4 every 5 s now, it would take minutes. There are some,
+	// because a claim that is refused at the moment when a run ends may not notice the permit.
+	c.hidden.Store(true)
 	close(g.release)
 	b.eventually(t, "all ran", `SELECT count(*) FROM run_history WHERE ended = 1`, waiting+60)
 	b.eventually(t, "no permit is left", `SELECT count(*) FROM permit`, 0)
 	require.Equal(t, most, g.most)
-	// Each end frees a permit immediately: polling every 250 ms would take 7 s.
-	b.eventually(t, "immediately", `
-SELECT (max(started_at) - min(ended_at) < interval '6 s')::int FROM run_history
-WHERE queue_id = (SELECT id FROM queue WHERE name = 'narrow')`, 1)
 	// Except for runs that were taken while the waitlist was being filled, and runs that need a decision.
 	b.eventually(t, "by priority", `SELECT count(*) FROM (
 		SELECT j.priority, lag(j.priority) OVER w AS before, row_number() OVER w AS n

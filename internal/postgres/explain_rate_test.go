@@ -15,7 +15,7 @@ import (
 func TestRateOfHotStatements(t *testing.T) {
 	t.Parallel()
 	const runs, batch, tries = 20_000, 1000, 6
-	most := 2.0 // a plan that has flipped is 10 times slower; the rest is for machines that do other work
+	most := 4.0 // a plan that has flipped is 10 times slower; a machine that does other work has been seen at 2.3
 	if os.Getenv("BELFRY_RATE") != "" {
 		most = 1.3
 	}

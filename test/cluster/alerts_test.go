@@ -57,7 +57,7 @@ func TestAlerts(t *testing.T) {
 }
 
 // alertJob: half of the jobs skip what they missed, and a fifth is in progress most of the time.
-func (c *cluster) alertJob(i int, in *job.CreateParams) {
+func (c *cluster) alertJob(i int, in *job.NewJob) {
 	if i%2 == 1 {
 		in.Definition.Missed = job.Missed{Policy: job.MissedSkip}
 	}
@@ -128,7 +128,7 @@ func jumpedClock(a *alarms) {
 // pausedQueue: runs wait in a paused queue at least as long as in a queue without workers. Only the latter alerts.
 func pausedQueue(a *alarms) {
 	u := a.caller(10 * time.Second)
-	a.create(2, 24*time.Hour, func(i int, in *job.CreateParams) {
+	a.create(2, 24*time.Hour, func(i int, in *job.NewJob) {
 		in.Definition.Name = fmt.Sprintf("held-%d", i)
 		in.Definition.Queue = "held"
 	})
@@ -138,7 +138,7 @@ func pausedQueue(a *alarms) {
 	}))
 	a.queueHas("held", `state="due"`)
 	a.begin()
-	a.create(2, 24*time.Hour, pulled, func(i int, in *job.CreateParams) {
+	a.create(2, 24*time.Hour, pulled, func(i int, in *job.NewJob) {
 		in.Definition.Name = fmt.Sprintf("work-%d", i)
 	})
 	a.fire("BelfryOldestDue work", "BelfryQueueStarved work")
@@ -163,7 +163,7 @@ func (a *alarms) queueHas(queue, selector string) {
 
 func failedRuns(a *alarms) {
 	a.begin()
-	a.create(5, 24*time.Hour, spread, func(i int, in *job.CreateParams) {
+	a.create(5, 24*time.Hour, spread, func(i int, in *job.NewJob) {
 		in.Definition.Name = fmt.Sprintf("fails-%d", i)
 		in.Definition.Target.Config = json.RawMessage(`{"url":"` + a.sink.url + `/fail"}`)
 		in.Definition.Retry.MaxAttempts = 1

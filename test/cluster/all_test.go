@@ -19,7 +19,7 @@ func TestAll(t *testing.T) {
 	f := form{faults: 30, seconds: 25, jobs: 40}.long()
 	crashes, handovers := number("CRASHES", 1), number("HANDOVERS", 25)
 	c := newCluster(t, setup{nodes: 3, own: true})
-	c.create(f.jobs, f.duration(), func(i int, in *job.CreateParams) {
+	c.create(f.jobs, f.duration(), func(i int, in *job.NewJob) {
 		if i%2 == 0 {
 			spread(i, in)
 		}

@@ -207,7 +207,7 @@ func (a *attacker) settings(n int) {
 func (a *attacker) flood(n int) {
 	port := a.start(order{Kind: "host", Count: 10, Net: 1})
 	var due time.Time
-	for lead := time.Duration(3+n/1000) * time.Second; !a.c.now().Before(due); lead *= 2 { // if the machine is slow
+	for lead := time.Duration(3+n/4000) * time.Second; !a.c.now().Before(due); lead *= 2 { // if the machine is slow
 		due = a.c.now().Add(lead).Truncate(time.Second)
 		a.create(n, func(i int, name string) job.Definition {
 			d := anyDefinition(name, "http", fmt.Sprintf(`{"url":"http://127.1.0.%d:%d/"}`, i%10+1, port), time.Time{})

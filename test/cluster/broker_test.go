@@ -48,7 +48,7 @@ func testBroker(t *testing.T, kind brokerKind) {
 		Actor: "test",
 	})
 	require.NoError(t, err)
-	c.create(f.jobs, f.duration(), func(_ int, in *job.CreateParams) {
+	c.create(f.jobs, f.duration(), func(_ int, in *job.NewJob) {
 		in.Definition.Target = job.Target{Kind: kind.target, Config: json.RawMessage(kind.config(b.proxy.Address()))}
 		in.Definition.Retry = job.Retry{
 			MaxAttempts: 100, Backoff: job.BackoffFixed, Base: job.Duration(250 * time.Millisecond),

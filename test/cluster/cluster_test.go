@@ -10,17 +10,18 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/clock/clocktest"
 	"github.com/belfry-dev/belfry/internal/job"
@@ -203,38 +204,43 @@ func (c *cluster) now() (now time.Time) {
 	return now
 }
 
-// create creates jobs that are due every second until the end. Every run must happen, however late.
-func (c *cluster) create(n int, d time.Duration, edit ...func(int, *job.CreateParams)) {
+// create creates jobs that are due every second until the end. Every run must happen, however late. They are created
+// together, because one after another they would take much of the time until the end on a busy machine.
+func (c *cluster) create(n int, d time.Duration, edit ...func(int, *job.NewJob)) {
 	c.t.Helper()
 	c.end = c.now().Add(d).Truncate(time.Second)
-	for i := range n {
-		in := job.CreateParams{
-			Namespace: uuid.MustParse("00000000-0000-7000-8000-000000000001"), Actor: "test",
-			Definition: job.Definition{
-				Name: fmt.Sprintf("job-%d", i), Schedule: schedule.Spec{Every: "1s", EndAt: c.end},
-				Target: job.Target{Kind: "http", Config: json.RawMessage(`{"url":"` + c.sink.url + `"}`)},
-				Policy: job.Policy{
-					Overlap: job.OverlapAllow, Timeout: job.Duration(10 * time.Second),
-					Retry: job.Retry{MaxAttempts: 100, Backoff: job.BackoffNone},
-					Missed: job.Missed{
-						Policy: job.MissedAll, CatchUpWindow: job.Duration(time.Hour), Max: 10_000,
-						Pace: job.Duration(time.Millisecond),
-					},
+	in := make([]job.NewJob, n)
+	for i := range in {
+		in[i].Definition = job.Definition{
+			Name: fmt.Sprintf("job-%d", i), Schedule: schedule.Spec{Every: "1s", EndAt: c.end},
+			Target: job.Target{Kind: "http", Config: json.RawMessage(`{"url":"` + c.sink.url + `"}`)},
+			Policy: job.Policy{
+				Overlap: job.OverlapAllow, Timeout: job.Duration(10 * time.Second),
+				Retry: job.Retry{MaxAttempts: 100, Backoff: job.BackoffNone},
+				Missed: job.Missed{
+					Policy: job.MissedAll, CatchUpWindow: job.Duration(time.Hour), Max: 10_000,
+					Pace: job.Duration(time.Millisecond),
 				},
 			},
 		}
 		for _, e := range edit {
-			e(i, &in)
+			e(i, &in[i])
 		}
-		j, err := c.store.CreateJob(c.t.Context(), in)
+	}
+	for part := range slices.Chunk(in, 100) {
+		made, err := c.store.CreateJobs(c.t.Context(),
+			job.BulkParams{Namespace: access.DefaultNamespace, Actor: "test", Jobs: part})
 		require.NoError(c.t, err)
-		c.jobs = append(c.jobs, j)
+		for _, m := range made {
+			require.NoError(c.t, m.Err)
+			c.jobs = append(c.jobs, m.Job)
+		}
 	}
 }
 
 // spread makes runs start all over the second and not only at its beginning, so that the time until the next start is a
 // useful measurement.
-func spread(_ int, in *job.CreateParams) { in.Definition.Schedule.Jitter = "1s" }
+func spread(_ int, in *job.NewJob) { in.Definition.Schedule.Jitter = "1s" }
 
 // every calls a fault n times, evenly over d.
 func every(d time.Duration, n int, fault func(i int)) {

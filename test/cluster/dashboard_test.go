@@ -55,7 +55,7 @@ func dashboardQueries(t *testing.T) (all []shownBy) {
 }
 
 // dashboardJob makes the jobs differ: each kind of outcome is in the metrics.
-func (c *cluster) dashboardJob(i int, in *job.CreateParams) {
+func (c *cluster) dashboardJob(i int, in *job.NewJob) {
 	d := &in.Definition
 	to := func(path string) { d.Target.Config = json.RawMessage(`{"url":"` + c.sink.url + path + `"}`) }
 	switch i % 4 {

@@ -382,7 +382,7 @@ var doctorFaults = []doctorFault{
 			"BELFRY_COMMAND_BUBBLEWRAP=/no/such/program")
 	}},
 	{"kinds", doctor.Warning, func(p *patient) func() {
-		p.create(1, time.Hour, func(_ int, in *job.CreateParams) {
+		p.create(1, time.Hour, func(_ int, in *job.NewJob) {
 			in.Definition.Name, in.Definition.Target = "disabled", job.Target{Kind: "disabled", Config: json.RawMessage(`{}`)}
 		})
 		return func() {
@@ -392,7 +392,7 @@ var doctorFaults = []doctorFault{
 		}
 	}},
 	{"workers", doctor.Warning, func(p *patient) func() {
-		p.create(1, time.Hour, func(_ int, in *job.CreateParams) {
+		p.create(1, time.Hour, func(_ int, in *job.NewJob) {
 			in.Definition.Name = "pulled"
 			in.Definition.Target = job.Target{Kind: "worker", Config: json.RawMessage(`{"handler":"h"}`)}
 		})

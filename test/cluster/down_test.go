@@ -73,7 +73,7 @@ func TestDown(t *testing.T) {
 	t.Parallel()
 	jobs := number("JOBS", 30)
 	c := newCluster(t, setup{})
-	c.create(jobs, 12*time.Second, func(i int, in *job.CreateParams) {
+	c.create(jobs, 12*time.Second, func(i int, in *job.NewJob) {
 		in.Definition.Schedule.Every = periods[i%len(periods)].String()
 		in.Definition.Missed = missed[i/len(periods)%len(missed)].policy
 	})

@@ -28,7 +28,7 @@ func TestKill9(t *testing.T) {
 
 	c.stop()
 	tag, err := c.pool.Exec(t.Context(), `
-DELETE FROM run_history WHERE ctid = ANY (ARRAY(SELECT ctid FROM run_history ORDER BY random() LIMIT 20))`)
+DELETE FROM run_history WHERE (tableoid, ctid) IN (SELECT tableoid, ctid FROM run_history ORDER BY random() LIMIT 20)`)
 	require.NoError(t, err)
 	require.EqualValues(t, 20, tag.RowsAffected())
 	a := c.audit()

@@ -17,13 +17,13 @@ import (
 )
 
 // limited creates a queue with limits, and puts the jobs into it.
-func (c *cluster) limited(queue string, l job.QueueLimits) func(int, *job.CreateParams) {
+func (c *cluster) limited(queue string, l job.QueueLimits) func(int, *job.NewJob) {
 	c.t.Helper()
 	require.NoError(c.t,
 		c.store.CreateQueue(c.t.Context(), job.QueueParams{
 			Namespace: access.DefaultNamespace, Name: queue, Limits: l, Actor: "test",
 		}))
-	return func(_ int, in *job.CreateParams) { in.Definition.Queue = queue }
+	return func(_ int, in *job.NewJob) { in.Definition.Queue = queue }
 }
 
 // TestLimitOfAQueue: three nodes, of which one is killed repeatedly, and a queue that is always full. The sink never
@@ -38,7 +38,7 @@ func TestLimitOfAQueue(t *testing.T) {
 	})
 	keyOf := map[string]string{}
 	c.create(f.jobs, f.duration(), c.limited("narrow",
-		job.QueueLimits{MaxRunning: places}), func(i int, in *job.CreateParams) {
+		job.QueueLimits{MaxRunning: places}), func(i int, in *job.NewJob) {
 		in.Definition.Timeout = job.Duration(time.Minute)
 		if i%2 == 0 {
 			in.Definition.Concurrency = job.Concurrency{Key: fmt.Sprintf("key-%d", i%keys), Max: keyPlaces}

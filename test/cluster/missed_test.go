@@ -86,7 +86,7 @@ const copies = 3
 func drillOutage(t *testing.T, length time.Duration, signal syscall.Signal) {
 	c := newCluster(t, setup{nodes: 1, slow: immediately})
 	cases := outageCases()
-	c.create(copies*len(cases), 24*time.Hour, func(i int, in *job.CreateParams) {
+	c.create(copies*len(cases), 24*time.Hour, func(i int, in *job.NewJob) {
 		x := cases[i/copies]
 		in.Definition.Schedule.Every, in.Definition.Overlap = x.period.String(), x.overlap
 		in.Definition.Missed = x.missed

@@ -107,7 +107,7 @@ func (o outage) create(c *cluster, pull bool) {
 		})
 	}
 	at := c.now().Add(5*time.Second + time.Duration(o.attempts)*5*time.Millisecond)
-	c.create(o.attempts, 0, func(i int, in *job.CreateParams) {
+	c.create(o.attempts, 0, func(i int, in *job.NewJob) {
 		in.Definition.Schedule = schedule.Spec{At: at.UTC().Format(time.RFC3339)}
 		in.Definition.Timeout = job.Duration(o.lasts + 5*time.Minute)
 		if i%2 == 0 {

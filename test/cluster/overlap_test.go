@@ -26,7 +26,7 @@ func TestOverlap(t *testing.T) {
 	t.Parallel()
 	f := form{faults: 6, seconds: 12, jobs: 30}.long()
 	c := newCluster(t, setup{nodes: 3, slow: slowly})
-	c.create(f.jobs, f.duration(), func(_ int, in *job.CreateParams) {
+	c.create(f.jobs, f.duration(), func(_ int, in *job.NewJob) {
 		in.Definition.Overlap = job.OverlapSkip
 		in.Definition.Timeout = job.Duration(time.Minute)
 	})
@@ -50,7 +50,7 @@ func TestOverlapPause(t *testing.T) {
 	c := newCluster(t, setup{
 		nodes: 3, slow: func(r *rand.Rand) time.Duration { return time.Duration(500+r.IntN(1500)) * time.Millisecond },
 	})
-	c.create(f.jobs, f.duration()+2*ttl, func(i int, in *job.CreateParams) {
+	c.create(f.jobs, f.duration()+2*ttl, func(i int, in *job.NewJob) {
 		spread(i, in)
 		in.Definition.Overlap = job.OverlapSkip
 	})
@@ -110,7 +110,7 @@ func TestOverlapAfterKill9(t *testing.T) {
 	t.Parallel()
 	f := form{faults: 2, seconds: 16, jobs: 40}.long()
 	c := newCluster(t, setup{nodes: 2, slow: immediately})
-	c.create(f.jobs, f.duration(), func(_ int, in *job.CreateParams) { in.Definition.Overlap = job.OverlapSkip })
+	c.create(f.jobs, f.duration(), func(_ int, in *job.NewJob) { in.Definition.Overlap = job.OverlapSkip })
 	c.balanced()
 	every(f.duration(), f.faults, func(int) { c.kill(syscall.SIGKILL) })
 	c.finish(2 * time.Minute)

@@ -30,7 +30,7 @@ const (
 var longPeriods = []time.Duration{10 * time.Minute, time.Hour, 7 * time.Minute}
 
 // shownJob makes the jobs of the test differ.
-func (c *cluster) shownJob(i int, in *job.CreateParams) {
+func (c *cluster) shownJob(i int, in *job.NewJob) {
 	d := &in.Definition
 	to := func(path string) {
 		d.Target.Config = json.RawMessage(`{"url":"` + c.sink.url + path + `"}`)

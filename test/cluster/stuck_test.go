@@ -61,7 +61,7 @@ func TestTakeoverStuck(t *testing.T) {
 	pauses, runs := number("PAUSES", 1), number("JOBS", 1000)
 	c := newCluster(t, setup{nodes: 2, named: true, env: []string{"BELFRY_SLOTS=1000"}})
 	payload := json.RawMessage(`"` + strings.Repeat("x", 64<<10) + `"`)
-	c.create(runs, 24*time.Hour, func(_ int, in *job.CreateParams) {
+	c.create(runs, 24*time.Hour, func(_ int, in *job.NewJob) {
 		in.Definition.Schedule.Every, in.Definition.Payload = "3s", payload
 		in.Definition.Target = job.Target{Kind: "noop", Config: json.RawMessage(`{}`)}
 		in.Definition.Missed.Policy = job.MissedSkip

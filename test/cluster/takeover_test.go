@@ -16,7 +16,7 @@ import (
 )
 
 // inPartition gives job i an id in partition i.
-func inPartition(i int, in *job.CreateParams) {
+func inPartition(i int, in *job.NewJob) {
 	for in.ID = uuid.New(); job.PartitionOf(in.ID) != int16(i%job.Partitions); in.ID = uuid.New() {
 	}
 }

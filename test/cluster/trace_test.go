@@ -52,7 +52,7 @@ func TestOneTraceOverCrashes(t *testing.T) {
 		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=" + collector.URL, "OTEL_TRACES_SAMPLER_ARG=0",
 		"OTEL_SERVICE_NAME=cluster-test", "BELFRY_TRACING_LATE=1d",
 	}})
-	c.create(1, time.Second, func(_ int, in *job.CreateParams) {
+	c.create(1, time.Second, func(_ int, in *job.NewJob) {
 		in.Definition.Schedule = schedule.Spec{At: c.now().UTC().Format(time.RFC3339)}
 		in.Definition.Target.Config = []byte(`{"url":"` + server.URL + `/hook?token=canary"}`)
 		in.Definition.Retry.Backoff, in.Definition.Retry.Base = job.BackoffFixed, job.Duration(20*time.Second)

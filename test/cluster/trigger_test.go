@@ -21,13 +21,13 @@ func TestMeasureTrigger(t *testing.T) {
 	}
 	triggers := number("TRIGGERS", 200)
 	c := newCluster(t, setup{nodes: 3, named: true, api: true, slow: immediately})
-	quiet := func(_ int, in *job.CreateParams) {
+	quiet := func(_ int, in *job.NewJob) {
 		in.Definition.Schedule.StartAt = c.now().Add(24 * time.Hour)
 		in.Definition.Schedule.EndAt = in.Definition.Schedule.StartAt.Add(time.Hour)
 	}
 	const jobs = 100
 	c.create(jobs, time.Hour, quiet)
-	c.create(jobs, time.Hour, quiet, pulled, func(i int, in *job.CreateParams) {
+	c.create(jobs, time.Hour, quiet, pulled, func(i int, in *job.NewJob) {
 		in.Definition.Name = fmt.Sprintf("pulled-%d", i)
 	})
 	c.balanced()

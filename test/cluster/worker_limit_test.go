@@ -24,7 +24,7 @@ func TestLimitOfWorkers(t *testing.T) {
 		slow: func(r *rand.Rand) time.Duration { return time.Duration(300+r.IntN(600)) * time.Millisecond },
 	})
 	limit := c.limited("work", job.QueueLimits{MaxRunning: places})
-	c.create(f.jobs, f.duration(), limit, pulled, func(_ int, in *job.CreateParams) {
+	c.create(f.jobs, f.duration(), limit, pulled, func(_ int, in *job.NewJob) {
 		in.Definition.Timeout = job.Duration(time.Minute)
 	})
 	w := c.workers()

@@ -59,7 +59,7 @@ func TestMeasureWorkers(t *testing.T) {
 	}
 	runs, rate, seconds := number("RUNS", 200_000), number("RATE", 1000), number("SECONDS", 20)
 	c := newCluster(t, setup{nodes: 1, api: true})
-	c.create(rate, time.Duration(seconds+600)*time.Second, pulled, func(_ int, in *job.CreateParams) {
+	c.create(rate, time.Duration(seconds+600)*time.Second, pulled, func(_ int, in *job.NewJob) {
 		in.Definition.Schedule.StartAt = c.now().Add(time.Hour) // not yet
 		in.Definition.Schedule.EndAt = in.Definition.Schedule.StartAt.Add(time.Duration(seconds) * time.Second)
 	})

@@ -24,7 +24,7 @@ import (
 const workerTTL = 3 * time.Second
 
 // pulled turns the jobs of a cluster into jobs for workers.
-func pulled(_ int, in *job.CreateParams) {
+func pulled(_ int, in *job.NewJob) {
 	in.Definition.Queue = "work"
 	in.Definition.Target = job.Target{Kind: job.WorkerKind, Config: json.RawMessage(`{"handler":"work"}`)}
 }
