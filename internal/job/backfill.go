@@ -7,6 +7,20 @@ import (
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
+// MaxLive bounds the runs of a job that have not ended, for those who want more of them: a trigger, a backfill or a retry.
+// A job whose runs may not overlap has at most MaxLiveAlone, because a claim of one of them reads all; that is more than
+// its own schedule lets wait. A backfill leaves some to others, who may want a run now. The schedule is not bound by
+// any of them: no occurrence is lost.
+const (
+	MaxLive       = 20_000
+	MaxLiveAlone  = 5_000
+	LeaveToOthers = 1_000
+)
+
+// MaxAdded bounds the runs of a namespace that have not ended, for those who want more of them, as MaxLive does for a job.
+// Nodes keep all pending runs in memory.
+const MaxAdded = 1_000_000
+
 // The bounds of a backfill.
 const (
 	MaxBackfill = 10_000

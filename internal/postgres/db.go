@@ -30,6 +30,7 @@ type DB struct {
 	schedules *schedules
 	sealer    Sealer
 	node      *doctor.Node
+	runs      *runRoom
 }
 
 // Options of a DB.
@@ -89,6 +90,7 @@ func Open(ctx context.Context, url string, connections int32, o Options) (*DB, e
 func newDB(p, members *pool.Pool, o Options) *DB {
 	return &DB{
 		pool: p, members: members, process: o.Process, schedules: &schedules{}, sealer: o.Sealer, node: o.Node,
+		runs: newRunRoom(),
 	}
 }
 
@@ -136,6 +138,7 @@ type API struct {
 	sealer    Sealer
 	log       auditLog
 	loads     loadBounds
+	runs      *runRoom
 	step      *operationStep // of the operation that changes are part of; nil: of none
 }
 
@@ -143,7 +146,7 @@ type API struct {
 func (d *DB) API() *API {
 	return &API{
 		db: d.pool.Namespaced(), index: engineSearch{d.pool.All()}, schedules: d.schedules, sealer: d.sealer,
-		log: auditLog{d.sealer}, loads: defaultLoadBounds,
+		log: auditLog{d.sealer}, loads: defaultLoadBounds, runs: d.runs,
 	}
 }
 

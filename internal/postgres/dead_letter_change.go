@@ -67,6 +67,9 @@ func changeDead(ctx context.Context, tx pgx.Tx, o *activeOperation, keys []job.K
 	if _, err := tx.Exec(ctx, redriveLock, k.partition, k.job, k.dueAt, k.seq); err != nil {
 		return 0, fmt.Errorf("lock the jobs: %w", err)
 	}
+	if _, err := roomForRuns(ctx, tx, 0, keys...); err != nil {
+		return 0, err
+	}
 	rows, err := tx.Query(ctx, redriveBatch, k.partition, k.job, k.dueAt, k.seq, o.now, o.Rate)
 	if err != nil {
 		return 0, err

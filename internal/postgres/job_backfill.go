@@ -9,6 +9,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/postgres/pool"
+	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
 // selectKnown reads what the ledger has of a job in a range of due times: the highest sequence number of each, and
@@ -35,17 +36,28 @@ WHERE j.partition = $1 AND j.id = $2`
 // BackfillJob creates runs for past occurrences of a job's schedule, also for a paused or finished job. The runs have
 // new sequence numbers and start one after the other, at the given pace, from now on.
 func (a *API) BackfillJob(ctx context.Context, o job.BackfillParams) (out job.BackfillResult, err error) {
-	err = a.retrying(ctx, o.Namespace, "backfill "+job.FormatJobID(o.ID), func(tx pgx.Tx) error {
-		if err := replayOrClaim(ctx, tx, o.Namespace, o.Idempotent); err != nil {
+	what := "backfill " + job.FormatJobID(o.ID)
+	if o.DryRun {
+		err = a.retrying(ctx, o.Namespace, what, func(tx pgx.Tx) error {
+			b := backfill{tx: tx, order: o, seq: map[time.Time]int16{}}
+			if err := b.lock(ctx); err != nil {
+				return err
+			}
+			_, out, err = b.choose(ctx)
 			return err
-		}
-		b := backfill{tx: tx, order: &o, seq: map[time.Time]int16{}}
+		})
+		return out, err
+	}
+	add := addParams{o.Namespace, what, min(max(o.Max, 1), job.MaxBackfill), o.Idempotent}
+	err = a.adding(ctx, add, func(tx pgx.Tx, may *addition) error {
+		b := backfill{tx: tx, order: o, seq: map[time.Time]int16{}}
 		if err := b.lock(ctx); err != nil {
 			return err
 		}
-		if out, err = b.create(ctx); err != nil || o.DryRun {
+		if out, err = b.create(ctx, may.n); err != nil {
 			return err
 		}
+		may.unused = may.n - out.Runs
 		if err := storeResponse(ctx, tx, o.Namespace, o.Idempotent, out); err != nil {
 			return err
 		}
@@ -61,7 +73,7 @@ func (a *API) BackfillJob(ctx context.Context, o job.BackfillParams) (out job.Ba
 
 type backfill struct {
 	tx    pgx.Tx
-	order *job.BackfillParams
+	order job.BackfillParams
 	job   jobRow
 	now   time.Time
 	seq   map[time.Time]int16 // the highest sequence number in the ledger, by due time
@@ -69,7 +81,7 @@ type backfill struct {
 
 // lock locks the job against deletes, triggers and other backfills.
 func (b *backfill) lock(ctx context.Context) error {
-	o := b.order
+	o := &b.order
 	rows, err := b.tx.Query(ctx, selectJob+whereJob+` FOR UPDATE OF j`, job.PartitionOf(o.ID), o.ID, o.Namespace)
 	if err != nil {
 		return err
@@ -87,14 +99,15 @@ func (b *backfill) lock(ctx context.Context) error {
 	return o.Validate(b.now)
 }
 
-func (b *backfill) create(ctx context.Context) (job.BackfillResult, error) {
-	d, err := derive(b.job.Definition, b.job.ID)
+// create creates up to most runs, as many as the job may get.
+func (b *backfill) create(ctx context.Context, most int) (job.BackfillResult, error) {
+	room, err := roomForRuns(ctx, b.tx, job.LeaveToOthers, job.Key{Partition: b.job.Partition, Job: b.job.ID})
 	if err != nil {
 		return job.BackfillResult{}, err
 	}
-	known := func(from, to time.Time) (map[time.Time]bool, error) { return b.known(ctx, from, to) }
-	due, out, err := job.Backfill(d.own, b.order, known)
-	if err != nil || b.order.DryRun || len(due) == 0 {
+	b.order.Max = min(b.order.Max, most, room)
+	due, out, err := b.choose(ctx)
+	if err != nil || len(due) == 0 {
 		return out, err
 	}
 	seq, runAt := make([]int16, len(due)), make([]time.Time, len(due))
@@ -103,9 +116,20 @@ func (b *backfill) create(ctx context.Context) (job.BackfillResult, error) {
 		runAt[i] = b.now.Add(time.Duration(i) * time.Duration(b.order.Pace))
 	}
 	if _, err = b.tx.Exec(ctx, insertBackfilled, b.job.Partition, b.job.ID, seq, due, runAt); err == nil {
-		pool.WakeOf(b.tx).Add(b.job.Partition, b.job.queueID, d.handler() != nil)
+		pool.WakeOf(b.tx).Add(b.job.Partition, b.job.queueID, b.job.Target.Handler() != "")
 	}
 	return out, err
+}
+
+// choose returns the due times that get a run.
+func (b *backfill) choose(ctx context.Context) ([]time.Time, job.BackfillResult, error) {
+	own, err := schedule.New(b.job.Schedule, b.job.ID.String())
+	if err != nil {
+		return nil, job.BackfillResult{}, err
+	}
+	return job.Backfill(own, &b.order, func(from, to time.Time) (map[time.Time]bool, error) {
+		return b.known(ctx, from, to)
+	})
 }
 
 func (b *backfill) known(ctx context.Context, from, to time.Time) (map[time.Time]bool, error) {

@@ -36,10 +36,7 @@ func (a *API) TriggerJob(ctx context.Context, o job.ChangeParams, payload json.R
 		return job.Key{}, fmt.Errorf("%s: %w", what, err)
 	}
 	key := job.Key{Partition: job.PartitionOf(o.ID), Job: o.ID}
-	err = a.retrying(ctx, o.Namespace, what, func(tx pgx.Tx) error {
-		if err := replayOrClaim(ctx, tx, o.Namespace, o.Idempotent); err != nil {
-			return err
-		}
+	err = a.adding(ctx, addParams{o.Namespace, what, 1, o.Idempotent}, func(tx pgx.Tx, _ *addition) error {
 		// The lock keeps the job from being deleted meanwhile, and serializes triggers of the same instant. A trigger
 		// does not involve the cursor.
 		var name string
@@ -53,6 +50,9 @@ func (a *API) TriggerJob(ctx context.Context, o job.ChangeParams, payload json.R
 			return err
 		case o.IfVersion != 0 && o.IfVersion != version:
 			return fmt.Errorf("%w: the job has version %d, not %d", ErrConflict, version, o.IfVersion)
+		}
+		if _, err := roomForRuns(ctx, tx, 0, key); err != nil {
+			return err
 		}
 		if err := tx.QueryRow(ctx, readClock).Scan(&key.DueAt); err != nil {
 			return err

@@ -108,8 +108,11 @@ func (e *Engine) workItems(ctx context.Context, o *activeOperation) error {
 			break
 		}
 		if err := e.api.workItem(ctx, o, &it); err != nil {
-			if errors.Is(err, errStepLost) {
+			switch {
+			case errors.Is(err, errStepLost):
 				return nil
+			case errors.Is(err, errNoRoom):
+				return waitForRoom(ctx, e.db, o, reason(err))
 			}
 			return err
 		}
@@ -170,6 +173,8 @@ func (o *activeOperation) failure(err error) (text string, ok bool) {
 	unreadable, isSchedule := errors.AsType[*schedule.Error](err)
 	switch {
 	case err == nil, errors.Is(err, errStepLost):
+		return "", false
+	case errors.Is(err, errFull), errors.Is(err, errNoRoom) && o.Kind.OfRuns(): // to retry them later is better than to leave them out
 		return "", false
 	case errors.Is(err, ErrNotFound):
 		return "not found", true

@@ -136,6 +136,9 @@ UPDATE operation SET state = 'finished', ended_at = now(), failures = 0, problem
 		return err
 	}
 	done, err := changeDead(ctx, tx, o, keys)
+	if errors.Is(err, errNoRoom) {
+		return waitForRoom(ctx, tx, o, reason(err))
+	}
 	if err != nil {
 		return err
 	}

@@ -42,10 +42,8 @@ func (a *API) RetryRun(ctx context.Context, o job.RunParams) error {
 // retryAs is RetryRun under the name of an action. With deadOnly it retries only dead letters.
 func (a *API) retryAs(ctx context.Context, o job.RunParams, action string, deadOnly bool) error {
 	k := o.Key
-	return a.retrying(ctx, o.Namespace, action+" "+job.FormatRunID(k), func(tx pgx.Tx) error {
-		if err := replayOrClaim(ctx, tx, o.Namespace, o.Idempotent); err != nil {
-			return err
-		}
+	what := action + " " + job.FormatRunID(k)
+	return a.adding(ctx, addParams{o.Namespace, what, 1, o.Idempotent}, func(tx pgx.Tx, _ *addition) error {
 		// The lock keeps the job from being deleted meanwhile, and serializes retries of one run.
 		var name string
 		err := tx.QueryRow(ctx, `SELECT j.name FROM job j `+whereJob+` FOR UPDATE`, k.Partition, k.Job, o.Namespace).
@@ -59,6 +57,9 @@ func (a *API) retryAs(ctx context.Context, o job.RunParams, action string, deadO
 			err = e.mayRetry(o, gone, deadOnly)
 		}
 		if err != nil {
+			return err
+		}
+		if _, err := roomForRuns(ctx, tx, 0, k); err != nil {
 			return err
 		}
 		var queue int32

@@ -97,11 +97,13 @@ SELECT partition, 0, 1, id, $1, $1, now(), $2, 1, 0, 0, queue_id FROM job`, due,
 	require.EqualValues(t, 7, good.Seq, "a key, create, pause and four backfills")
 }
 
-// TestABackfillIsBounded: a job that runs every second, backfilled from a week ago.
+// TestABackfillIsBounded: a job that runs every second, backfilled from a week ago. A job whose runs may not overlap
+// gets fewer.
 func TestABackfillIsBounded(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.make(`{"name":"often","schedule":"every 1s","target":{"kind":"noop"}}`)
+	b.make(`{"name":"often","schedule":"every 1s","overlap":"allow","target":{"kind":"noop"}}`)
+	b.make(`{"name":"alone","schedule":"every 1s","target":{"kind":"noop"}}`)
 	var from time.Time
 	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT date_trunc('hour', now()) - interval '7 days'`).Scan(&from))
 	to := from.Add(100 * time.Hour)
@@ -113,5 +115,16 @@ func TestABackfillIsBounded(t *testing.T) {
 	require.Equal(t, from.UTC().Add(job.MaxBackfill*time.Second).Format(time.RFC3339), a.json(t)["continue_from"])
 	a = b.call("POST", "/jobs/often:backfill", body)
 	require.EqualValues(t, job.MaxBackfill, a.json(t)["existing"])
-	require.EqualValues(t, job.MaxBackfill, a.json(t)["runs"])
+	require.EqualValues(t, job.MaxLive-job.LeaveToOthers-job.MaxBackfill, a.json(t)["runs"])
+
+	a = b.call("POST", "/jobs/alone:backfill", body)
+	require.Equal(t, 202, a.status, "%s", a.body)
+	const most = job.MaxLiveAlone - job.LeaveToOthers
+	require.EqualValues(t, most, a.json(t)["runs"])
+	require.Equal(t, from.UTC().Add(most*time.Second).Format(time.RFC3339), a.json(t)["continue_from"])
+	a = b.call("POST", "/jobs/alone:backfill", body)
+	require.Equal(t, 409, a.status, "%s", a.body)
+	require.Contains(t, string(a.body), "wait until some have ended, or cancel those that are not needed")
+	a = b.call("POST", "/jobs/alone:trigger", "")
+	require.Equal(t, 202, a.status, "a backfill leaves some to others: %s", a.body)
 }

@@ -5680,7 +5680,7 @@ type ClientInterface interface {
 	//
 	// Creates a run for each occurrence of the job's current schedule that is due at the time from or later and before the time to, which must have passed. The runs start now, one after the other at the pace; a paused or finished job has them too. The overlap policy holds for them: with skip, one that is due while another still runs is skipped, so choose a pace that leaves each its time.
 	//
-	// Occurrences that have run, or are to run, are left out unless again is true; those that were skipped are not. One call creates at most 10,000 runs: continue_from is then where the next one begins.
+	// Occurrences that have run, or are to run, are left out unless again is true; those that were skipped are not. One call creates at most 10,000 runs: continue_from is then where the next one begins. A job may get runs while fewer than 4,000 of it have not ended (19,000 with overlap allow), and while its namespace has fewer than about 1,000,000. A call creates as many as fit, and is rejected with 409 if none does: repeat it when some have ended. Operations that retry or redrive runs wait by themselves. With dry_run these limits do not count.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -5691,7 +5691,7 @@ type ClientInterface interface {
 	//
 	// Creates a run for each occurrence of the job's current schedule that is due at the time from or later and before the time to, which must have passed. The runs start now, one after the other at the pace; a paused or finished job has them too. The overlap policy holds for them: with skip, one that is due while another still runs is skipped, so choose a pace that leaves each its time.
 	//
-	// Occurrences that have run, or are to run, are left out unless again is true; those that were skipped are not. One call creates at most 10,000 runs: continue_from is then where the next one begins.
+	// Occurrences that have run, or are to run, are left out unless again is true; those that were skipped are not. One call creates at most 10,000 runs: continue_from is then where the next one begins. A job may get runs while fewer than 4,000 of it have not ended (19,000 with overlap allow), and while its namespace has fewer than about 1,000,000. A call creates as many as fit, and is rejected with 409 if none does: repeat it when some have ended. Operations that retry or redrive runs wait by themselves. With dry_run these limits do not count.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -5745,7 +5745,7 @@ type ClientInterface interface {
 
 	// TriggerJobWithBody Run a job now
 	//
-	// Returns the run, which is due now. The job may be paused or finished. The overlap policy applies: the run may end as skipped.
+	// Returns the run, which is due now. The job may be paused or finished. The overlap policy applies: the run may end as skipped. While a job has 5,000 runs that have not ended (20,000 with overlap allow), or its namespace has about 1,000,000, it gets no more: the answer is 409.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -5754,7 +5754,7 @@ type ClientInterface interface {
 
 	// TriggerJob Run a job now
 	//
-	// Returns the run, which is due now. The job may be paused or finished. The overlap policy applies: the run may end as skipped.
+	// Returns the run, which is due now. The job may be paused or finished. The overlap policy applies: the run may end as skipped. While a job has 5,000 runs that have not ended (20,000 with overlap allow), or its namespace has about 1,000,000, it gets no more: the answer is 409.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -6946,7 +6946,7 @@ func (c *RawClient) ExplainJob(ctx context.Context, job string, params *ExplainJ
 //
 // Creates a run for each occurrence of the job's current schedule that is due at the time from or later and before the time to, which must have passed. The runs start now, one after the other at the pace; a paused or finished job has them too. The overlap policy holds for them: with skip, one that is due while another still runs is skipped, so choose a pace that leaves each its time.
 //
-// Occurrences that have run, or are to run, are left out unless again is true; those that were skipped are not. One call creates at most 10,000 runs: continue_from is then where the next one begins.
+// Occurrences that have run, or are to run, are left out unless again is true; those that were skipped are not. One call creates at most 10,000 runs: continue_from is then where the next one begins. A job may get runs while fewer than 4,000 of it have not ended (19,000 with overlap allow), and while its namespace has fewer than about 1,000,000. A call creates as many as fit, and is rejected with 409 if none does: repeat it when some have ended. Operations that retry or redrive runs wait by themselves. With dry_run these limits do not count.
 //
 // Takes any type of body and a specified content type.
 //
@@ -6967,7 +6967,7 @@ func (c *RawClient) BackfillJobWithBody(ctx context.Context, job string, params 
 //
 // Creates a run for each occurrence of the job's current schedule that is due at the time from or later and before the time to, which must have passed. The runs start now, one after the other at the pace; a paused or finished job has them too. The overlap policy holds for them: with skip, one that is due while another still runs is skipped, so choose a pace that leaves each its time.
 //
-// Occurrences that have run, or are to run, are left out unless again is true; those that were skipped are not. One call creates at most 10,000 runs: continue_from is then where the next one begins.
+// Occurrences that have run, or are to run, are left out unless again is true; those that were skipped are not. One call creates at most 10,000 runs: continue_from is then where the next one begins. A job may get runs while fewer than 4,000 of it have not ended (19,000 with overlap allow), and while its namespace has fewer than about 1,000,000. A call creates as many as fit, and is rejected with 409 if none does: repeat it when some have ended. Operations that retry or redrive runs wait by themselves. With dry_run these limits do not count.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -7081,7 +7081,7 @@ func (c *RawClient) RollbackJob(ctx context.Context, job string, params *Rollbac
 
 // TriggerJobWithBody Run a job now
 //
-// Returns the run, which is due now. The job may be paused or finished. The overlap policy applies: the run may end as skipped.
+// Returns the run, which is due now. The job may be paused or finished. The overlap policy applies: the run may end as skipped. While a job has 5,000 runs that have not ended (20,000 with overlap allow), or its namespace has about 1,000,000, it gets no more: the answer is 409.
 //
 // Takes any type of body and a specified content type.
 //
@@ -7100,7 +7100,7 @@ func (c *RawClient) TriggerJobWithBody(ctx context.Context, job string, params *
 
 // TriggerJob Run a job now
 //
-// Returns the run, which is due now. The job may be paused or finished. The overlap policy applies: the run may end as skipped.
+// Returns the run, which is due now. The job may be paused or finished. The overlap policy applies: the run may end as skipped. While a job has 5,000 runs that have not ended (20,000 with overlap allow), or its namespace has about 1,000,000, it gets no more: the answer is 409.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -13951,7 +13951,7 @@ type ClientWithResponsesInterface interface {
 	//
 	// Creates a run for each occurrence of the job's current schedule that is due at the time from or later and before the time to, which must have passed. The runs start now, one after the other at the pace; a paused or finished job has them too. The overlap policy holds for them: with skip, one that is due while another still runs is skipped, so choose a pace that leaves each its time.
 	//
-	// Occurrences that have run, or are to run, are left out unless again is true; those that were skipped are not. One call creates at most 10,000 runs: continue_from is then where the next one begins.
+	// Occurrences that have run, or are to run, are left out unless again is true; those that were skipped are not. One call creates at most 10,000 runs: continue_from is then where the next one begins. A job may get runs while fewer than 4,000 of it have not ended (19,000 with overlap allow), and while its namespace has fewer than about 1,000,000. A call creates as many as fit, and is rejected with 409 if none does: repeat it when some have ended. Operations that retry or redrive runs wait by themselves. With dry_run these limits do not count.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -13962,7 +13962,7 @@ type ClientWithResponsesInterface interface {
 	//
 	// Creates a run for each occurrence of the job's current schedule that is due at the time from or later and before the time to, which must have passed. The runs start now, one after the other at the pace; a paused or finished job has them too. The overlap policy holds for them: with skip, one that is due while another still runs is skipped, so choose a pace that leaves each its time.
 	//
-	// Occurrences that have run, or are to run, are left out unless again is true; those that were skipped are not. One call creates at most 10,000 runs: continue_from is then where the next one begins.
+	// Occurrences that have run, or are to run, are left out unless again is true; those that were skipped are not. One call creates at most 10,000 runs: continue_from is then where the next one begins. A job may get runs while fewer than 4,000 of it have not ended (19,000 with overlap allow), and while its namespace has fewer than about 1,000,000. A call creates as many as fit, and is rejected with 409 if none does: repeat it when some have ended. Operations that retry or redrive runs wait by themselves. With dry_run these limits do not count.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -14018,7 +14018,7 @@ type ClientWithResponsesInterface interface {
 
 	// TriggerJobWithBodyWithResponse Run a job now
 	//
-	// Returns the run, which is due now. The job may be paused or finished. The overlap policy applies: the run may end as skipped.
+	// Returns the run, which is due now. The job may be paused or finished. The overlap policy applies: the run may end as skipped. While a job has 5,000 runs that have not ended (20,000 with overlap allow), or its namespace has about 1,000,000, it gets no more: the answer is 409.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -14027,7 +14027,7 @@ type ClientWithResponsesInterface interface {
 
 	// TriggerJobWithResponse Run a job now
 	//
-	// Returns the run, which is due now. The job may be paused or finished. The overlap policy applies: the run may end as skipped.
+	// Returns the run, which is due now. The job may be paused or finished. The overlap policy applies: the run may end as skipped. While a job has 5,000 runs that have not ended (20,000 with overlap allow), or its namespace has about 1,000,000, it gets no more: the answer is 409.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -19491,7 +19491,7 @@ func (c *ClientWithResponses) ExplainJobWithResponse(ctx context.Context, job st
 //
 // Creates a run for each occurrence of the job's current schedule that is due at the time from or later and before the time to, which must have passed. The runs start now, one after the other at the pace; a paused or finished job has them too. The overlap policy holds for them: with skip, one that is due while another still runs is skipped, so choose a pace that leaves each its time.
 //
-// Occurrences that have run, or are to run, are left out unless again is true; those that were skipped are not. One call creates at most 10,000 runs: continue_from is then where the next one begins.
+// Occurrences that have run, or are to run, are left out unless again is true; those that were skipped are not. One call creates at most 10,000 runs: continue_from is then where the next one begins. A job may get runs while fewer than 4,000 of it have not ended (19,000 with overlap allow), and while its namespace has fewer than about 1,000,000. A call creates as many as fit, and is rejected with 409 if none does: repeat it when some have ended. Operations that retry or redrive runs wait by themselves. With dry_run these limits do not count.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -19508,7 +19508,7 @@ func (c *ClientWithResponses) BackfillJobWithBodyWithResponse(ctx context.Contex
 //
 // Creates a run for each occurrence of the job's current schedule that is due at the time from or later and before the time to, which must have passed. The runs start now, one after the other at the pace; a paused or finished job has them too. The overlap policy holds for them: with skip, one that is due while another still runs is skipped, so choose a pace that leaves each its time.
 //
-// Occurrences that have run, or are to run, are left out unless again is true; those that were skipped are not. One call creates at most 10,000 runs: continue_from is then where the next one begins.
+// Occurrences that have run, or are to run, are left out unless again is true; those that were skipped are not. One call creates at most 10,000 runs: continue_from is then where the next one begins. A job may get runs while fewer than 4,000 of it have not ended (19,000 with overlap allow), and while its namespace has fewer than about 1,000,000. A call creates as many as fit, and is rejected with 409 if none does: repeat it when some have ended. Operations that retry or redrive runs wait by themselves. With dry_run these limits do not count.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -19600,7 +19600,7 @@ func (c *ClientWithResponses) RollbackJobWithResponse(ctx context.Context, job s
 
 // TriggerJobWithBodyWithResponse Run a job now
 //
-// Returns the run, which is due now. The job may be paused or finished. The overlap policy applies: the run may end as skipped.
+// Returns the run, which is due now. The job may be paused or finished. The overlap policy applies: the run may end as skipped. While a job has 5,000 runs that have not ended (20,000 with overlap allow), or its namespace has about 1,000,000, it gets no more: the answer is 409.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -19615,7 +19615,7 @@ func (c *ClientWithResponses) TriggerJobWithBodyWithResponse(ctx context.Context
 
 // TriggerJobWithResponse Run a job now
 //
-// Returns the run, which is due now. The job may be paused or finished. The overlap policy applies: the run may end as skipped.
+// Returns the run, which is due now. The job may be paused or finished. The overlap policy applies: the run may end as skipped. While a job has 5,000 runs that have not ended (20,000 with overlap allow), or its namespace has about 1,000,000, it gets no more: the answer is 409.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //

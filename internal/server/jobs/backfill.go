@@ -17,7 +17,10 @@ const aboutBackfill = "Creates a run for each occurrence of the job's current sc
 	"The overlap policy holds for them: with skip, one that is due while another still runs is skipped, " +
 	"so choose a pace that leaves each its time.\n\n" +
 	"Occurrences that have run, or are to run, are left out unless again is true; those that were skipped are not. " +
-	"One call creates at most 10,000 runs: continue_from is then where the next one begins."
+	"One call creates at most 10,000 runs: continue_from is then where the next one begins. A job may get runs while " +
+	"fewer than 4,000 of it have not ended (19,000 with overlap allow), and while its namespace has fewer than about " +
+	"1,000,000. A call creates as many as fit, and is rejected with 409 if none does: repeat it when some have ended. " +
+	"Operations that retry or redrive runs wait by themselves. With dry_run these limits do not count."
 
 func (h *Handlers) registerBackfill() {
 	rest.Register(h.api, rest.Operation{
