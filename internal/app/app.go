@@ -254,6 +254,7 @@ func newNode(ctx context.Context, c Config, db *postgres.DB, log *slog.Logger, m
 	n.engine = engine.New(options)
 	n.pull = pull.New(pull.Options{
 		Store: store, Sessions: store, Handlers: db.API(), Bound: n.bound, TTL: c.WorkerTTL, Log: log, Observe: m,
+		Connections: int(c.Connections),
 	})
 	n.refusals.Write = db.API().AuditRefusals
 	n.wakes = cmp.Or(c.wakes, newWakes())

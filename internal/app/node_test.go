@@ -114,6 +114,7 @@ func startWith(t *testing.T, change func(*Config)) *bundle {
 	require.NoError(t, b.store.CreateHistory(t.Context(), 1))
 	b.node, err = newNode(t.Context(), c, db, slog.New(slog.NewTextHandler(t.Output(), nil)), m)
 	require.NoError(t, err)
+	require.EqualValues(t, c.Connections, b.pull.Connections)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- b.run(ctx) }()

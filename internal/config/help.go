@@ -47,7 +47,7 @@ var help = map[string]string{ //nolint:gosec // names of settings, and no secret
 	"api.key_rate":  "maximum number of requests of one key per second",
 	"api.key_burst": "maximum number of requests of one key at once, after a quiet period",
 	"api.connections": "maximum number of database connections for the API, in addition to connections; " +
-		"requests never take the connections of runs",
+		"requests of users never take the connections of runs",
 	"api.requests": "maximum number of requests in progress; further requests are rejected and may retry",
 
 	"oidc.issuer": "identity provider (OpenID Connect) through which people log in to the web UI, " +

@@ -73,6 +73,9 @@ type PullParams struct {
 	Handlers []string
 	Max      int
 	Wait     time.Duration // the maximum, for the first run
+	// Waits is called when the request begins to wait for runs; nil: it is not. The channel that it returns is closed
+	// when the worker disconnects. From then on, the context of the request does not matter.
+	Waits func() <-chan struct{}
 	// Check is called before runs are handed out; nil: it is not. If it returns an error, the runs go back.
 	Check func() error
 }

@@ -12,10 +12,12 @@ import (
 // Limits that a node has reached for now. The worker should try again, on this or another node.
 var (
 	ErrTooManyWorkers  = errors.New("too many workers wait on this node")
-	ErrTooManyHandlers = errors.New("workers wait on this node for too many handlers of the queue")
+	ErrTooManyHandlers = errors.New("workers wait on this node for too many handlers of the queue or its namespace")
 	ErrTooManyReports  = errors.New("too many reports wait on this node to be written")
 	// ErrTooManySessions is a limit of the namespace, on all nodes.
 	ErrTooManySessions = errors.New("too many sessions of workers of the namespace have just ended")
+	// ErrAdopting says that the locks of a session to adopt were not free in time.
+	ErrAdopting = errors.New("another request is using the session to adopt")
 )
 
 // WorkerKind is the kind of target whose runs workers pull.
@@ -23,7 +25,8 @@ const WorkerKind = "worker"
 
 // Limits of workers.
 const (
-	MaxHandlers = 100      // of one worker
+	MaxHandlers = 100      // of one claim
+	MaxNoted    = 500      // handlers of a session that are stored
 	MaxClaim    = 100      // runs in one reply
 	MaxLeases   = 10_000   // runs of one session
 	MaxReports  = 1000     // outcomes in one request

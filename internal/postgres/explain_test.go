@@ -30,9 +30,10 @@ type statement struct {
 // recording records the statements that a pool sends, with the settings of their transaction, so that the test explains
 // exactly what the product runs.
 type recording struct {
-	mu   sync.Mutex
-	on   bool
-	sent []statement
+	mu    sync.Mutex
+	on    bool
+	sent  []statement
+	trips int // to the database and back, for these statements
 }
 
 func (r *recording) add(sql string, args []any) {
@@ -40,6 +41,14 @@ func (r *recording) add(sql string, args []any) {
 	defer r.mu.Unlock()
 	if r.on {
 		r.sent = append(r.sent, statement{sql, args})
+	}
+}
+
+func (r *recording) roundTrip() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.on {
+		r.trips++
 	}
 }
 
@@ -51,11 +60,13 @@ func (r *recording) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.Trac
 		}
 	}
 	r.add(sql, args)
+	r.roundTrip()
 	return ctx
 }
 func (r *recording) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
 func (r *recording) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+	r.roundTrip()
 	return ctx
 }
 
@@ -67,7 +78,7 @@ func (r *recording) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndD
 // during returns the statements that are sent while work runs.
 func (r *recording) during(work func()) []statement {
 	r.mu.Lock()
-	r.on, r.sent = true, nil
+	r.on, r.sent, r.trips = true, nil, 0
 	r.mu.Unlock()
 	work()
 	r.mu.Lock()
@@ -78,13 +89,14 @@ func (r *recording) during(work func()) []statement {
 
 // node is a part of EXPLAIN's JSON.
 type node struct {
-	Type      string `json:"Node Type"`
-	Relation  string `json:"Relation Name"`
-	Index     string `json:"Index Name"`
-	IndexCond string `json:"Index Cond"`
-	Plans     []node `json:"Plans"`
-	Hit       int    `json:"Shared Hit Blocks"`
-	Read      int    `json:"Shared Read Blocks"`
+	Type      string  `json:"Node Type"`
+	Relation  string  `json:"Relation Name"`
+	Index     string  `json:"Index Name"`
+	IndexCond string  `json:"Index Cond"`
+	Plans     []node  `json:"Plans"`
+	Hit       int     `json:"Shared Hit Blocks"`
+	Read      int     `json:"Shared Read Blocks"`
+	Loops     float64 `json:"Actual Loops"`
 }
 
 // accesses returns how a plan reads rows: each index with the columns that it is searched by, and operations that are

@@ -77,3 +77,6 @@ func (s *sessionRoom) Open(
 
 // End notes that a session has ended.
 func (s *sessionRoom) End(namespace uuid.UUID) { s.ended(namespace) }
+
+// LockFamilyOf returns the lock of a session's family.
+var LockFamilyOf = lockFamilyOf

@@ -142,7 +142,10 @@ func (e *Engine) adoptRuns(
 		batch.Queue(moveRuns, k.partition, k.job, k.dueAt, k.seq, attempt, old, w.ID, w.Queue).Query(collectLeases(has))
 		return tx.SendBatch(ctx, &batch).Close()
 	})
-	if err != nil {
+	switch {
+	case Code(err) == lockNotAvailable:
+		return nil, job.ErrAdopting
+	case err != nil:
 		return nil, err
 	}
 	if known {
@@ -155,6 +158,10 @@ func (e *Engine) adoptRuns(
 	return gone, nil
 }
 
+// adoptLockTimeout ends the wait for a lock of an adoption, which has a connection meanwhile. The worker repeats its
+// request.
+const adoptLockTimeout = "2s"
+
 // lockFamily keeps others from opening a session of a family and returns the family's sessions in the queue. Nothing is
 // leased to a session that does not exist.
 func lockFamily(
@@ -165,6 +172,7 @@ func lockFamily(
 	locks = map[int64]bool{} // only of sessions that exist, because a client may choose an id and so its lock
 	var batch pgx.Batch      // one round trip; each statement sees what is committed when it begins
 	asWorker(w.Namespace, w.Queue)(&batch)
+	batch.Queue(`SELECT set_config('lock_timeout', $1, true)`, adoptLockTimeout)
 	batch.Queue(`SELECT pg_advisory_xact_lock($1::integer, $2::integer)`, high, low)
 	batch.Queue(`SELECT id FROM session WHERE id BETWEEN $1 AND $2 AND queue_id = $3`, first, last, w.Queue).
 		Query(func(rows pgx.Rows) error {
@@ -289,13 +297,22 @@ FROM k, LATERAL (
     LIMIT 1) r
 LEFT JOIN LATERAL (SELECT timeout_ms FROM job WHERE partition = r.partition AND id = r.job_id LIMIT 1) j ON true`
 
-// noteProgress skips locked runs: whoever locks a run is about to end it, and a heartbeat that waits does not renew its
-// session.
+// noteProgress stores the progress of all runs of a heartbeat, if the same transaction has renewed the session. It skips
+// locked runs: whoever locks a run is about to end it, and a heartbeat that waits does not renew its session.
 const noteProgress = `
-UPDATE run SET percent = $7, progress = $8 WHERE ctid = ANY (ARRAY(
-    SELECT ctid FROM run
-    WHERE ` + byKey + ` AND attempt = $5 AND session_id = $6 AND state = 1 /* running */
-    LIMIT 1 FOR UPDATE SKIP LOCKED))`
+WITH k AS MATERIALIZED (
+    SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS job_id, unnest($3::timestamptz[]) AS due_at,
+           unnest($4::smallint[]) AS seq, unnest($5::smallint[]) AS attempt, unnest($7::smallint[]) AS percent,
+           unnest($8::text[]) AS progress
+), found AS MATERIALIZED (
+    SELECT r.address, k.percent, k.progress FROM k, LATERAL (
+        SELECT ctid AS address FROM run
+        WHERE partition = k.partition AND job_id = k.job_id AND due_at = k.due_at AND seq = k.seq
+          AND attempt = k.attempt AND session_id = $6 AND state = 1 /* running */
+        LIMIT 1 FOR UPDATE SKIP LOCKED) r
+    WHERE EXISTS (SELECT FROM session WHERE id = $6 AND renewed_at = now() AND expires_at > '-infinity')
+)
+UPDATE run SET percent = f.percent, progress = f.progress FROM found f WHERE run.ctid = f.address`
 
 // timeoutGrace is how much longer than its timeout an attempt may take, so that the worker can end it first.
 const timeoutGrace = 5 * time.Second
@@ -307,47 +324,36 @@ func (e *Engine) Heartbeat(
 ) (expires time.Time, gone []job.Gone, err error) {
 	var left []job.Lease
 	var late []job.Completion
-	err = e.db.Tx(ctx, "heartbeat", func(tx pgx.Tx) error {
-		left, late = nil, nil
-		k, attempt := splitLeases(leases)
-		has := make([]bool, len(leases))
-		var batch pgx.Batch
-		pool.InWith(w.Namespace, []int32{w.Queue}, pool.LazyCommit, pool.KeyLookups, pool.OnePlan).Queue(&batch)
-		batch.Queue(renewWorker, w.ID, w.Queue, ttl).QueryRow(func(row pgx.Row) error { return row.Scan(&expires) })
-		batch.Queue(leasedRuns, k.partition, k.job, k.dueAt, k.seq, attempt, w.ID, timeoutGrace).
-			Query(func(rows pgx.Rows) error {
-				var n int
-				var overdue bool
-				_, err := pgx.ForEachRow(rows, []any{&n, &overdue}, func() error {
-					has[n] = true
-					if overdue {
-						late = append(late, timedOut(w, leases[n]))
-					}
-					return nil
-				})
-				return err
+	k, attempt := splitLeases(leases)
+	has := make([]bool, len(leases))
+	var batch pgx.Batch // one round trip, one transaction, which commits even if the session has expired
+	pool.InWith(w.Namespace, []int32{w.Queue}, pool.LazyCommit, pool.KeyLookups, pool.OnePlan).Queue(&batch)
+	batch.Queue(renewWorker, w.ID, w.Queue, ttl).QueryRow(func(row pgx.Row) error { return row.Scan(&expires) })
+	batch.Queue(leasedRuns, k.partition, k.job, k.dueAt, k.seq, attempt, w.ID, timeoutGrace).
+		Query(func(rows pgx.Rows) error {
+			var n int
+			var overdue bool
+			_, err := pgx.ForEachRow(rows, []any{&n, &overdue}, func() error {
+				has[n] = true
+				if overdue {
+					late = append(late, timedOut(w, leases[n]))
+				}
+				return nil
 			})
-		for _, l := range sortedLeases(leases) {
-			if l.Percent != nil || l.Progress != nil {
-				batch.Queue(
-					noteProgress, l.Key.Partition, l.Key.Job, l.Key.DueAt, l.Key.Seq, l.Attempt, w.ID, l.Percent,
-					l.Progress,
-				)
-			}
-		}
-		err := tx.SendBatch(ctx, &batch).Close()
-		for i, l := range leases {
-			if !has[i] {
-				left = append(left, l)
-			}
-		}
-		return err
-	})
+			return err
+		})
+	queueProgress(&batch, w.ID, leases)
+	err = e.db.SendBatch(ctx, &batch).Close()
 	switch {
 	case noRows(err):
 		return expires, nil, ErrSessionExpired
 	case err != nil:
-		return expires, nil, err
+		return expires, nil, fmt.Errorf("heartbeat: %w", err)
+	}
+	for i, l := range leases {
+		if !has[i] {
+			left = append(left, l)
+		}
 	}
 	if gone, err = e.goneLeases(ctx, w.Namespace, w.ID, left); err != nil || len(late) == 0 {
 		return expires, gone, err
@@ -361,6 +367,22 @@ func (e *Engine) Heartbeat(
 	return expires, gone, nil
 }
 
+// queueProgress adds the statement that stores the progress of attempts, if there is any.
+func queueProgress(batch *pgx.Batch, session uuid.UUID, leases []job.Lease) {
+	leases = slices.DeleteFunc(sortedLeases(leases), func(l job.Lease) bool {
+		return l.Percent == nil && l.Progress == nil
+	})
+	if len(leases) == 0 {
+		return
+	}
+	k, attempt := splitLeases(leases)
+	percent, progress := make([]*int16, len(leases)), make([]*string, len(leases))
+	for i, l := range leases {
+		percent[i], progress[i] = l.Percent, l.Progress
+	}
+	batch.Queue(noteProgress, k.partition, k.job, k.dueAt, k.seq, attempt, session, percent, progress)
+}
+
 func timedOut(w job.WorkerSession, l job.Lease) job.Completion {
 	c := job.Completion{
 		Key: l.Key, Attempt: l.Attempt, Session: w.ID, Namespace: w.Namespace, Outcome: job.Outcome{
@@ -372,7 +394,9 @@ func timedOut(w job.WorkerSession, l job.Lease) job.Completion {
 }
 
 // selectFates reads how attempts ended: how the run ended or, while it is live, the outcome of the attempt. It
-// reads only runs of the session's own queue, because a worker must not learn about others.
+// reads only runs of the session's own queue, because a worker must not learn about others. What ended a day before the
+// session started was not one of its attempts: without that limit, each run that a worker invents would be searched in
+// all days of history.
 const selectFates = `
 WITH k AS MATERIALIZED (
     SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS job_id, unnest($3::timestamptz[]) AS due_at,
@@ -381,10 +405,11 @@ WITH k AS MATERIALIZED (
 )
 SELECT k.n, h.ended, coalesce(h.session_id = k.session_id, false), r.outcome
 FROM k
-LEFT JOIN LATERAL (SELECT queue_id FROM session WHERE id = k.session_id LIMIT 1) s ON true
+LEFT JOIN LATERAL (SELECT queue_id, started_at FROM session WHERE id = k.session_id LIMIT 1) s ON true
 LEFT JOIN LATERAL (
     SELECT ended, session_id FROM run_history
     WHERE job_id = k.job_id AND due_at = k.due_at AND seq = k.seq AND attempt = k.attempt AND queue_id = s.queue_id
+      AND ended_at > s.started_at - interval '1 day'
     ORDER BY ended_at DESC LIMIT 1) h ON true
 LEFT JOIN LATERAL (
     SELECT (a ->> 'outcome')::smallint AS outcome FROM run, jsonb_array_elements(coalesce(attempts, '[]')) a

@@ -102,13 +102,10 @@ UPDATE session SET handlers = ARRAY(
     SELECT DISTINCT h FROM unnest(coalesce(handlers, '{}') || $3::text[]) h ORDER BY h LIMIT $4)
 WHERE id = $1 AND queue_id = $2 AND NOT coalesce(handlers @> $3::text[], false)`
 
-// maxHandlers is how many handlers of a worker are stored.
-const maxHandlers = 500
-
 // NoteHandlers stores that a worker claims runs of some handlers.
 func (a *API) NoteHandlers(ctx context.Context, w job.WorkerSession, handlers []string) error {
 	return a.db.Tx(ctx, pool.In(w.Namespace), "store the handlers of a worker", func(tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, noteHandlers, w.ID, w.Queue, handlers, maxHandlers)
+		_, err := tx.Exec(ctx, noteHandlers, w.ID, w.Queue, handlers, job.MaxNoted)
 		return err
 	})
 }

@@ -65,13 +65,19 @@ func (q *queue) retryBlocked(skip skipSet, polls []job.Poll) (out []job.Assignme
 			runs = append(runs, b)
 		}
 	}
+	if len(runs) == 0 {
+		return nil
+	}
 	slices.SortFunc(runs, (*blockedRun).compare)
+	first := map[string]int{} // the first poll that knows a handler
+	for i, p := range slices.Backward(polls) {
+		for _, h := range p.Handlers {
+			first[h] = i
+		}
+	}
 	for _, b := range runs {
-		for i, p := range polls {
-			if len(out) < maxAdmits && slices.Contains(p.Handlers, b.due.Handler) {
-				out = append(out, job.Assignment{Due: b.due, Poll: i})
-				break
-			}
+		if i, known := first[b.due.Handler]; known && len(out) < maxAdmits {
+			out = append(out, job.Assignment{Due: b.due, Poll: i})
 		}
 	}
 	return out

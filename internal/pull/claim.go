@@ -34,7 +34,11 @@ func (q *queue) claim(ctx context.Context) (more bool, err error) {
 		return false, nil
 	}
 	p := q.puller
-	release := p.claimSlot(q.namespace)
+	release, err := p.claims.take(ctx, q.namespace)
+	if err != nil {
+		q.reply(r, err)
+		return false, err
+	}
 	defer release()
 	limited, cancel := context.WithTimeout(ctx, claimLimit)
 	defer cancel()
@@ -175,7 +179,7 @@ func (q *queue) finish(r *round, out job.PullClaimResult) (more bool) {
 // not for.
 func (q *queue) reply(r *round, err error) {
 	p := q.puller
-	now, n, stopped := p.Bound.Now(), 0, p.isStopped()
+	now, n := p.Bound.Now(), 0
 	q.mu.Lock()
 	for i, poll := range r.polls {
 		poll.claiming = false
@@ -191,7 +195,7 @@ func (q *queue) reply(r *round, err error) {
 		default:
 			out.runs = r.claimed[i]
 		}
-		if out.err == nil && len(out.runs) == 0 && !stopped && !poll.timedOut {
+		if out.err == nil && len(out.runs) == 0 && !q.closed && !poll.timedOut {
 			q.polls = append(q.polls, poll)
 			continue
 		}

@@ -20,6 +20,8 @@ const (
 	// maxHandlers is how many handlers of one queue a node remembers: 20,000 feeds. Workers can invent
 	// names, so handlers without polls are forgotten when new ones need the space.
 	maxHandlers = 2000
+	// maxNodeHandlers is how many handlers of all queues a node remembers, divided among namespaces.
+	maxNodeHandlers = 20_000
 )
 
 // feedKey names a feed within its queue.
@@ -88,7 +90,7 @@ func earlier(a, b time.Time) time.Time {
 }
 
 // addHandlers counts the handlers of a poll. It returns false if polls wait for too many. The work depends
-// on how many handlers the poll names and not on how many the queue has, because all other polls of the node
+// on how many handlers the poll names and not on how many the queue has, because all other polls of the queue
 // wait meanwhile. The caller holds the lock.
 func (q *queue) addHandlers(names []string) bool {
 	own, fresh, idle := setOf(names), 0, len(q.idle)
@@ -113,6 +115,9 @@ func (q *queue) addHandlers(names []string) bool {
 			excess--
 		}
 	}
+	if !q.takeHandlers(own, int64(fresh)) {
+		return false
+	}
 	for _, h := range names {
 		if _, known := q.handlers[h]; !known {
 			for _, k := range feedsOf(map[string]bool{h: true}) {
@@ -126,6 +131,33 @@ func (q *queue) addHandlers(names []string) bool {
 	return true
 }
 
+// takeHandlers takes new handlers from the share of the namespace, and forgets those without polls if it has no other. The
+// caller holds the lock.
+func (q *queue) takeHandlers(own map[string]bool, fresh int64) bool {
+	take := func() bool { return fresh == 0 || q.puller.handlers.Take(q.namespace, fresh) == nil }
+	if take() {
+		return true
+	}
+	for h := range q.idle {
+		if !own[h] {
+			q.forgetHandler(h)
+		}
+	}
+	return take()
+}
+
+// forgetIdle forgets the handlers that no poll waits for. A closed queue has already returned its share.
+func (q *queue) forgetIdle() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return
+	}
+	for h := range q.idle {
+		q.forgetHandler(h)
+	}
+}
+
 // removeHandlers is addHandlers undone, for a poll that has left. The caller holds the lock.
 func (q *queue) removeHandlers(names []string) {
 	for _, h := range names {
@@ -137,6 +169,7 @@ func (q *queue) removeHandlers(names []string) {
 
 // forgetHandler forgets a handler without polls. The caller holds the lock.
 func (q *queue) forgetHandler(handler string) {
+	q.puller.handlers.Give(q.namespace, 1)
 	delete(q.idle, handler)
 	delete(q.handlers, handler)
 	for _, k := range feedsOf(map[string]bool{handler: true}) {

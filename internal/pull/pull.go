@@ -2,10 +2,12 @@ package pull
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -48,14 +50,20 @@ type Options struct {
 	TTL      time.Duration // of workers' sessions
 	Log      *slog.Logger
 	Observe  Observer
+	// Connections is how many the pool of Store and Sessions has. Zero: enough for all limits.
+	Connections int
 }
 
 // Limits of a node.
 const (
 	maxWaiting = 10_000 // long polls, divided among namespaces
-	maxClaims  = 4      // transactions at the same time, over all queues
-	// maxClaimsOf is how many of them one namespace has or waits for. Others wait for at most these few.
-	maxClaimsOf = maxClaims - 1
+	// maxClaims is how many transactions that claim are under way at the same time, over all queues: at most a quarter of
+	// the connections.
+	maxClaims = 4
+	// maxCalls is how many calls about sessions are under way at the same time: at most half of the connections. The rest
+	// is left to the engine and to reports.
+	maxCalls  = 8
+	idlePause = time.Second
 	// claimLimit is the maximum duration of a database call. A call that it cuts off may have committed.
 	claimLimit = 8 * time.Second
 )
@@ -65,14 +73,17 @@ type Puller struct {
 	Options
 	mu          sync.Mutex
 	queues      map[int32]*queue
-	polls       *share.Pool // long polls
+	polls       *share.Pool                 // long polls
+	handlers    *share.Pool                 // of all queues
+	forgot      map[uuid.UUID]time.Duration // see forgetIdle; by namespace and clock.Elapsed
 	scanning    bool
 	stopped     bool
-	sessions    map[uuid.UUID]job.WorkerSession // a cache
-	noted       map[uuid.UUID][]string          // the handlers of sessions that are stored, a cache
-	claimSlots  chan struct{}
-	claimsOf    map[uuid.UUID]chan struct{} // by namespace
+	known       *knownSessions
+	claims      *slots       // of transactions that claim
+	calls       *slots       // of database calls about sessions
+	answered    atomic.Int64 // when the database last answered one, by clock.Elapsed
 	wakeScan    chan struct{}
+	lastDeep    uuid.UUID // of the scan: the namespace that had the last turn of scans that skip runs
 	reports     reports
 	undelivered undeliveredRuns
 	counters    counters
@@ -86,10 +97,14 @@ func New(o Options) *Puller {
 	if o.Observe == nil {
 		o.Observe = noObserver{}
 	}
+	claims, calls := maxClaims, maxCalls
+	if o.Connections > 0 {
+		claims, calls = min(claims, max(o.Connections/4, 1)), min(calls, max(o.Connections/2, 1))
+	}
 	return &Puller{
-		Options: o, queues: map[int32]*queue{}, sessions: map[uuid.UUID]job.WorkerSession{},
-		noted: map[uuid.UUID][]string{}, polls: share.New(maxWaiting), reports: newReports(),
-		claimSlots: make(chan struct{}, maxClaims), claimsOf: map[uuid.UUID]chan struct{}{},
+		Options: o, queues: map[int32]*queue{}, forgot: map[uuid.UUID]time.Duration{}, known: newKnownSessions(),
+		polls: share.New(maxWaiting), handlers: share.New(maxNodeHandlers), reports: newReports(),
+		claims: newSlots(claims), calls: newSlots(calls),
 		wakeScan:    make(chan struct{}, 1),
 		undelivered: undeliveredRuns{unresolved: map[job.RunKey]int32{}},
 	}
@@ -118,6 +133,10 @@ func (p *Puller) Claim(ctx context.Context, at job.SessionPath, o job.PullParams
 		return nil, err
 	}
 	p.noteHandlers(ctx, w, o.Handlers)
+	var gone <-chan struct{}
+	if o.Waits != nil {
+		ctx, gone = context.WithoutCancel(ctx), o.Waits()
+	}
 	poll := &longPoll{Poll: job.Poll{Session: w.ID, Handlers: o.Handlers, Max: o.Max}, reply: make(chan reply, 1)}
 	q, err := p.enter(w, poll) //nolint:contextcheck // a claim serves many polls and outlives each of them
 	if err != nil || q == nil {
@@ -127,19 +146,32 @@ func (p *Puller) Claim(ctx context.Context, at job.SessionPath, o job.PullParams
 	defer timer.Stop()
 	select {
 	case r := <-poll.reply:
+		if errors.Is(r.err, job.ErrSessionExpired) {
+			p.known.forget(at.Namespace, at.ID)
+		}
 		return p.handOut(ctx, q, r, o.Check)
 	case <-ctx.Done():
+	case <-gone:
 	case <-timer.C:
 	}
 	if p.leave(q, poll) {
 		return nil, nil
 	}
 	r := <-poll.reply // a claim for it is under way, and may have leased runs to it
-	if ctx.Err() != nil && len(r.runs) > 0 {
+	if (ctx.Err() != nil || isClosed(gone)) && len(r.runs) > 0 {
 		p.returnClaimed(ctx, q, r.runs, "the worker disconnected before it received the run")
-		return nil, ctx.Err()
+		return nil, context.Canceled
 	}
 	return p.handOut(ctx, q, r, o.Check)
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 // handOut returns the runs of a reply, unless the worker may no longer have them.
@@ -166,36 +198,92 @@ func (p *Puller) returnClaimed(ctx context.Context, q *queue, runs []job.Claimed
 	p.returnNow(context.WithoutCancel(ctx), back)
 }
 
-// enter adds a poll to its queue. It returns nil if the node is stopping.
+// enter adds a poll to its queue. It returns nil if the node is stopping. It never waits for a queue with the lock of
+// the node, because a claim of one queue must not keep the polls of others waiting.
 func (p *Puller) enter(w job.WorkerSession, poll *longPoll) (*queue, error) {
+	if p.polls.Take(w.Namespace, 1) != nil {
+		return nil, job.ErrTooManyWorkers
+	}
+	for {
+		q := p.queueOf(w)
+		if q == nil {
+			p.polls.Give(w.Namespace, 1)
+			return nil, nil
+		}
+		entered, err := q.enter(poll)
+		switch {
+		case err != nil && p.forgetIdle(w.Namespace): // which makes space
+			continue
+		case err != nil:
+			q.endUnserved()
+			p.polls.Give(w.Namespace, 1)
+			return nil, err
+		case entered.closed: // meanwhile; a new queue takes its place, unless the node is stopping
+			p.remove(q)
+			continue
+		case entered.first:
+			go q.loop().Run(context.Background())
+		}
+		p.scan(entered.unknown)
+		return q, nil
+	}
+}
+
+// forgetIdle forgets the handlers of a namespace that no poll waits for, at most once per idlePause. It returns whether it
+// did.
+func (p *Puller) forgetIdle(namespace uuid.UUID) bool {
+	now := clock.Elapsed()
+	p.mu.Lock()
+	maps.DeleteFunc(p.forgot, func(_ uuid.UUID, then time.Duration) bool { return now-then >= idlePause })
+	if _, recently := p.forgot[namespace]; recently {
+		p.mu.Unlock()
+		return false
+	}
+	p.forgot[namespace] = now
+	queues := p.allQueues()
+	p.mu.Unlock()
+	for _, q := range queues {
+		if q.namespace == namespace {
+			q.forgetIdle()
+		}
+	}
+	return true
+}
+
+// queueOf returns the queue of a session; nil: the node is stopping.
+func (p *Puller) queueOf(w job.WorkerSession) *queue {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.stopped {
-		return nil, nil
-	}
-	if p.polls.Take(w.Namespace, 1) != nil {
-		return nil, job.ErrTooManyWorkers
+		return nil
 	}
 	q := p.queues[w.Queue]
 	if q == nil {
 		q = newQueue(p, w.Namespace, w.Queue)
 		p.queues[w.Queue] = q
 	}
-	start, err := q.enter(poll)
-	if err != nil {
-		p.polls.Give(w.Namespace, 1)
-		return nil, err
+	return q
+}
+
+// remove forgets a queue that is closed.
+func (p *Puller) remove(q *queue) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.queues[q.id] == q {
+		delete(p.queues, q.id)
 	}
-	if start {
-		go q.loop().Run(context.Background())
-	}
+}
+
+// scan starts the scan for due runs for a new poll, or wakes it if the poll has feeds that were never scanned.
+func (p *Puller) scan(unknown bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if !p.scanning {
 		p.scanning = true
 		go p.scanLoop().Run(context.Background())
-	} else if q.anyUnknown(poll.Handlers) {
+	} else if unknown {
 		signal(p.wakeScan)
 	}
-	return q, nil
 }
 
 // leave removes a poll from its queue. It returns false if a claim for the poll is under way.
@@ -205,20 +293,6 @@ func (p *Puller) leave(q *queue, poll *longPoll) bool {
 	}
 	p.polls.Give(q.namespace, 1)
 	return true
-}
-
-// claimSlot waits for the right to claim for a namespace, and returns how to release it.
-func (p *Puller) claimSlot(namespace uuid.UUID) (release func()) {
-	p.mu.Lock()
-	own := p.claimsOf[namespace]
-	if own == nil {
-		own = make(chan struct{}, maxClaimsOf)
-		p.claimsOf[namespace] = own
-	}
-	p.mu.Unlock()
-	own <- struct{}{}
-	p.claimSlots <- struct{}{}
-	return func() { <-p.claimSlots; <-own }
 }
 
 // Wake claims in queues without waiting for the next scan, because runs were just written there that are due. It never

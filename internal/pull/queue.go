@@ -29,6 +29,8 @@ type queue struct {
 	tried  bool          // the last round claimed
 	served time.Duration // when the last claim ended, by clock.Elapsed
 
+	lastScan time.Duration // of the scan: when the queue had its last turn, by clock.Elapsed
+
 	mu    sync.Mutex
 	polls []*longPoll // a poll moves to the end after each claim for it
 	feeds map[feedKey]*feed
@@ -43,6 +45,7 @@ type queue struct {
 	rounds      int  // claims so far
 	atLimit     bool // the last claim left runs that exceed the queue's limit
 	serving     bool
+	closed      bool // it takes no more polls
 }
 
 func newQueue(p *Puller, namespace uuid.UUID, id int32) *queue {
@@ -53,19 +56,30 @@ func newQueue(p *Puller, namespace uuid.UUID, id int32) *queue {
 	}
 }
 
-// enter adds a poll. It returns true if the caller has to start the loop.
-func (q *queue) enter(p *longPoll) (start bool, err error) {
+// entered is what a poll has found in its queue.
+type entered struct {
+	closed  bool // the poll was not added
+	first   bool // the caller has to start the loop
+	unknown bool // some feeds of the poll were never scanned
+}
+
+// enter adds a poll.
+func (q *queue) enter(p *longPoll) (e entered, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if q.closed {
+		return entered{closed: true}, nil
+	}
 	if !q.addHandlers(p.Handlers) {
-		return false, job.ErrTooManyHandlers
+		return e, job.ErrTooManyHandlers
 	}
 	q.polls = append(q.polls, p)
-	start, q.serving = !q.serving, true
+	e.first, q.serving = !q.serving, true
 	if q.claimable {
 		signal(q.wake)
 	}
-	return start, nil
+	e.unknown = q.anyUnknown(p.Handlers)
+	return e, nil
 }
 
 // leave removes a poll. It returns false if a claim for the poll is under way, or has replied to it.
@@ -85,10 +99,12 @@ func (q *queue) leave(p *longPoll) bool {
 	return true
 }
 
-// dismiss replies to all polls that no claim is under way for, with no runs. It returns how many these were.
+// dismiss closes the queue and replies to all polls that no claim is under way for, with no runs. It returns how many
+// these were.
 func (q *queue) dismiss() (n int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.closed = true
 	q.polls = slices.DeleteFunc(q.polls, func(p *longPoll) bool {
 		if p.claiming {
 			return false
@@ -148,17 +164,28 @@ func (q *queue) serveOnce(ctx context.Context) (time.Duration, error) {
 	return keepQueue, err
 }
 
-// end forgets the queue, unless polls wait.
+// end closes and forgets the queue, unless polls wait.
 func (q *queue) end() bool {
-	q.puller.mu.Lock()
-	defer q.puller.mu.Unlock()
 	q.mu.Lock()
-	defer q.mu.Unlock()
-	if len(q.polls) > 0 {
-		return false
+	ends, handlers := len(q.polls) == 0, len(q.handlers)
+	q.closed = q.closed || ends
+	q.mu.Unlock()
+	if ends {
+		q.puller.remove(q)
+		q.puller.handlers.Give(q.namespace, int64(handlers))
 	}
-	delete(q.puller.queues, q.id)
-	return true
+	return ends
+}
+
+// endUnserved closes and forgets a queue that no poll has entered yet.
+func (q *queue) endUnserved() {
+	q.mu.Lock()
+	ends := !q.serving
+	q.closed = q.closed || ends
+	q.mu.Unlock()
+	if ends {
+		q.puller.remove(q)
+	}
 }
 
 func (q *queue) busy() bool {

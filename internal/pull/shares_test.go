@@ -1,11 +1,13 @@
 package pull
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"testing/synctest"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/job"
@@ -63,14 +65,18 @@ func TestClaimsAreDivided(t *testing.T) {
 		end := make(chan struct{})
 		for range 100 {
 			go func() {
-				release := p.claimSlot(attacker)
-				defer release()
+				release, err := p.claims.take(context.WithoutCancel(t.Context()), attacker)
+				if assert.NoError(t, err) {
+					defer release()
+				}
 				<-end
 			}()
 		}
 		synctest.Wait()
 		for range 3 {
-			p.claimSlot(victim)() // would wait for ever
+			release, err := p.claims.take(t.Context(), victim) // would wait for ever
+			require.NoError(t, err)
+			release()
 		}
 		close(end)
 	})

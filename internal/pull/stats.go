@@ -25,11 +25,12 @@ type Counts struct {
 // Counts returns what was done so far.
 func (p *Puller) Counts() Counts {
 	p.mu.Lock()
+	queues := p.allQueues()
+	p.mu.Unlock()
 	feeds := 0
-	for _, q := range p.queues {
+	for _, q := range queues {
 		feeds += q.feedCount()
 	}
-	p.mu.Unlock()
 	c := &p.counters
 	return Counts{
 		Scans: c.scans.Load(), Claims: c.claims.Load(), Claimed: c.claimed.Load(),

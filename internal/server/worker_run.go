@@ -71,8 +71,9 @@ func (s *Server) claimRuns(ctx context.Context, in *claimRunsInput) (*claimRunsO
 			}
 		}
 	}
-	runs, err := s.opts.Workers.Claim(rest.LongPoll(ctx), path, job.PullParams{
+	runs, err := s.opts.Workers.Claim(ctx, path, job.PullParams{
 		Handlers: in.Body.Handlers, Max: in.Body.Max, Wait: time.Duration(in.Body.WaitMillis) * time.Millisecond,
+		Waits: func() <-chan struct{} { return rest.LongPoll(ctx).Done() },
 		Check: func() error { return rest.CheckKey(ctx) },
 	})
 	if err != nil {

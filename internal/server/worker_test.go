@@ -57,6 +57,7 @@ func TestAWorkerIsToldWhatIsTooMuch(t *testing.T) {
 			`{"reports":[{"run":"` + run + `","attempt":1,"outcome":"succeeded"}]}`, "more reports",
 		},
 		{job.ErrTooManySessions, "", `{"name":"w"}`, "have just ended; try again in a moment"},
+		{job.ErrAdopting, "", `{"name":"w"}`, "another request is using the session to adopt"},
 	} {
 		node.of = c.of
 		path := session + c.verb

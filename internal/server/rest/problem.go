@@ -214,9 +214,11 @@ func expected(ctx context.Context, err error) *Problem {
 			"try again, or another node")
 	case errors.Is(err, job.ErrTooManySessions):
 		return NewProblem("rate_limited", job.ErrTooManySessions.Error()+"; try again in a moment, and open them less often")
+	case errors.Is(err, job.ErrAdopting):
+		return NewProblem("rate_limited", job.ErrAdopting.Error()+"; try again in a moment")
 	case errors.Is(err, job.ErrTooManyHandlers):
-		return NewProblem("rate_limited", "workers wait on this node for more handlers of the queue than it takes; "+
-			"name fewer, or try another node")
+		return NewProblem("rate_limited", "workers wait on this node for more handlers of the queue, or of its namespace, than it "+
+			"takes; name fewer, or try another node")
 	case errors.Is(err, job.ErrTooManyReports):
 		return NewProblem("rate_limited", "more reports wait on this node to be written than it takes, "+
 			"of this namespace or of all; send them again in a moment")
