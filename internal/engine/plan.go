@@ -7,6 +7,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/share"
 )
 
 // Planner is the store as plan and sweep use it.
@@ -27,8 +28,8 @@ const (
 	planCursors    = 500
 )
 
-// planOnce plans what is due within the look-ahead. While MaxUpcoming runs wait in the wheel it leaves out what is late:
-// more runs would only cost memory, and start no earlier.
+// planOnce plans what is due within the look-ahead. It leaves out late cursors of namespaces that have their share of the
+// wheel: more of their runs would only cost memory, and start no earlier.
 func (e *Engine) planOnce(ctx context.Context) (time.Duration, error) {
 	e.reportOutage(outagePause, outageLimit)
 	owned := e.Member.Owned()
@@ -51,11 +52,11 @@ func (e *Engine) planOnce(ctx context.Context) (time.Duration, error) {
 			due = append(due, p)
 		}
 	}
-	full := e.wheel.Upcoming() >= e.MaxUpcoming
+	full := share.Over(e.wheel.Upcoming(), e.MaxUpcoming)
 	more := false
 	for part := range slices.Chunk(due, planPartitions) {
 		planned, err := e.Planner.Plan(ctx, job.PlanParams{
-			Session: e.Member.Session(), Partitions: part, LookAhead: e.LookAhead, Cursors: planCursors, OnTime: full,
+			Session: e.Member.Session(), Partitions: part, LookAhead: e.LookAhead, Cursors: planCursors, Full: full,
 		})
 		if err != nil {
 			e.loads.add(part, e.Bound.Now()) // the plan may have committed nevertheless

@@ -21,7 +21,7 @@ type backlog struct {
 	calls map[int16]int // by partition
 	runs  []job.Run     // what is planned
 
-	onTime bool // the last call left out what is late
+	full []uuid.UUID // the namespaces of which the last call left out what is late
 
 	missed, caughtUp []int16
 	loadedUntil      time.Time
@@ -52,7 +52,7 @@ func (s *backlog) Plan(_ context.Context, in job.PlanParams) (out job.Planned, _
 		s.calls[p]++
 		out.More = out.More || p == s.heavy
 	}
-	out.Runs, s.onTime = s.runs, in.OnTime
+	out.Runs, s.full = s.runs, in.Full
 	return out, nil
 }
 
@@ -119,16 +119,16 @@ func TestABacklogDoesNotFillTheMemory(t *testing.T) {
 	bound := &clock.Bound{}
 	bound.Set(clock.Sample{Now: s.now, Mark: s.now})
 	e := New(Options{Planner: s, Member: ownsAll{}, Bound: bound, MaxUpcoming: 3})
-	plan := func() bool {
+	plan := func() []uuid.UUID {
 		_, err := e.planOnce(t.Context())
 		require.NoError(t, err)
-		return s.onTime
+		return s.full
 	}
-	require.False(t, plan())
-	require.True(t, plan(), "three runs wait")
+	require.Empty(t, plan())
+	require.Len(t, plan(), 1, "three runs wait")
 	e.wheel.Release(e.wheel.Take(s.now.Add(time.Minute), 1, e.slots.shares(1)))
 	s.runs = nil
-	require.False(t, plan())
+	require.Empty(t, plan())
 }
 
 // A partition may get a gap of service while its owner stays, for example by a doubt about the clock. Then plan notices

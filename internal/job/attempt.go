@@ -107,9 +107,10 @@ type PlanParams struct {
 	Session    uuid.UUID // plan only what it owns; zero means any
 	Partitions []int16
 	LookAhead  time.Duration
-	Cursors    int  // maximum in one transaction
-	Runs       int  // maximum in one transaction, 0 means PlanRuns
-	OnTime     bool // leave out cursors that are late by more than MissedGrace
+	Cursors    int // maximum in one transaction
+	Runs       int // maximum in one transaction, 0 means PlanRuns
+	// Full has the namespaces whose cursors are left out if they are late by more than MissedGrace.
+	Full []uuid.UUID
 }
 
 // FollowZonesParams says whose cursors follow which time zone rules.

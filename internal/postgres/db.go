@@ -120,6 +120,7 @@ type Engine struct {
 	resumePass   resumePass
 	marks        lowMarks
 	room         sessionRoom
+	planned      planTurns
 	turn         atomic.Pointer[uuid.UUID] // the namespace whose operation was worked on last
 }
 

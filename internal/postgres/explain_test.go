@@ -276,8 +276,8 @@ func (b *bulk) hotSteps() []*hot {
 			runs, skipped := 0, int64(0)
 			bound := 1 // in the first transaction: it stops between two jobs
 			for more := true; more; {
-				planned, err := b.store.Plan(
-					ctx, job.PlanParams{Partitions: all[:10], LookAhead: 3 * time.Hour, Cursors: 500, Runs: bound},
+				planned, err := b.store.Plan( // all cursors at once: how many are late depends on the time of day
+					ctx, job.PlanParams{Partitions: all[:10], LookAhead: 3 * time.Hour, Cursors: 5000, Runs: bound},
 				)
 				require.NoError(t, err)
 				runs, skipped, more = runs+len(planned.Runs), skipped+planned.Skipped, planned.More
@@ -289,6 +289,16 @@ func (b *bulk) hotSteps() []*hot {
 			"cursor by address", "cursor by partition id", "cursor by partition plan_at", "job by address",
 			"job by partition cursor_id", "job by partition cursor_id id", "job by partition id", "partition", "queue",
 			"sort of job", // the due times of jobs with max_runs, of this batch
+		}},
+		{name: "Plan in turns", step: func() {
+			_, err := b.store.Plan(ctx, job.PlanParams{
+				Partitions: all[:10], LookAhead: time.Hour, Cursors: 500, Full: []uuid.UUID{uuid.New()},
+			})
+			require.NoError(t, err)
+		}, ways: []string{
+			"all of namespace_pkey", // only their ids
+			"cursor by namespace_id plan_at", "cursor by partition id", "cursor by partition plan_at",
+			"job by partition cursor_id id", "partition", "sort of namespace",
 		}},
 		{name: "Plan one-offs", before: func() { b.oneOffs(200) }, step: func() {
 			runs := 0

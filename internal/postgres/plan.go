@@ -17,6 +17,7 @@ import (
 var (
 	planCursorsDue   = statement("plan_cursors_due")
 	planCursorsLate  = statement("plan_cursors_late")
+	planCursorsTurns = statement("plan_cursors_turns")
 	planRuns         = statement("plan_runs")
 	planRunsLimited  = statement("plan_runs_limited")
 	planMoveCursors  = statement("plan_move_cursors")
@@ -64,7 +65,7 @@ SELECT now(), belfry_clock_trusted(), (SELECT restored_until FROM cluster WHERE 
 		}
 		bound := &planBound{
 			engine: e, tx: tx, now: out.Now, until: out.Now.Add(in.LookAhead), restored: deref(restored), max: in.Runs,
-			out: &out, batch: &planBatch{upTo: uuid.Max},
+			cursors: in.Cursors, out: &out, batch: &planBatch{upTo: uuid.Max},
 		}
 		batch, err := bound.planCursors(ctx, in, wait)
 		if err != nil || out.Cursors == 0 {
@@ -138,18 +139,23 @@ type planBatch struct {
 }
 
 // planCursors locks the cursors that are due and calls job.Plan for each. It handles late cursors first and alone,
-// because it waits for their locks. Locked cursors that are not late are skipped.
+// because it waits for their locks. Locked cursors that are not late are skipped. Where the cursors of one namespace may
+// hide those of another, it reads some of each namespace too: see addTurns.
 func (p *planBound) planCursors(ctx context.Context, in job.PlanParams, wait bool) (*planBatch, error) {
 	tx, out := p.tx, p.out
 	if p.max == 0 {
 		p.max = job.PlanRuns
 	}
 	from := time.Time{}
-	if in.OnTime {
-		from = out.Now.Add(-job.MissedGrace)
+	if len(in.Full) > 0 {
+		from, wait = out.Now.Add(-job.MissedGrace), false
 	}
-	if wait && !in.OnTime {
-		late, err := dueCursors(ctx, tx, planCursorsLate, in.Partitions, out.Now.Add(in.LookAhead/2), in.Cursors)
+	if wait {
+		until := out.Now.Add(in.LookAhead / 2)
+		late, err := dueCursors(ctx, tx, planCursorsLate, in.Partitions, until, in.Cursors)
+		if err == nil && len(late) == in.Cursors {
+			late, err = addTurns(ctx, tx, late, in, until)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -159,10 +165,15 @@ func (p *planBound) planCursors(ctx context.Context, in job.PlanParams, wait boo
 		}
 	}
 	due, err := dueCursors(ctx, tx, planCursorsDue, in.Partitions, p.until, in.Cursors, from)
+	out.More = len(due) == in.Cursors
+	if err == nil && (len(in.Full) > 0 || !wait && out.More) {
+		n := len(due)
+		due, err = addTurns(ctx, tx, due, in, p.until)
+		out.More = out.More || len(due) > n
+	}
 	if err != nil {
 		return nil, err
 	}
-	out.More = len(due) == in.Cursors
 	return p.batch, p.decide(ctx, due)
 }
 
@@ -177,7 +188,11 @@ type dueCursor struct {
 	after            *uuid.UUID  // jobs up to this one have their run of next; nil: none has one
 	origin           *job.Origin // of those runs
 	missedUntil      *time.Time  // occurrences before it were missed; nil: none was
+	namespace        uuid.UUID
+	turn             int // see planTurns
 }
+
+func (c *dueCursor) key() cursorID { return cursorID{c.partition, c.id} }
 
 func dueCursors(ctx context.Context, tx pgx.Tx, query string, args ...any) ([]dueCursor, error) {
 	rows, err := tx.Query(ctx, query, args...)
@@ -187,7 +202,7 @@ func dueCursors(ctx context.Context, tx pgx.Tx, query string, args ...any) ([]du
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (c dueCursor, err error) {
 		err = row.Scan(
 			&c.partition, &c.id, &c.schedule, &c.missed, &c.next, &c.brokenAt, &c.pacedTo, &c.after, &c.origin,
-			&c.missedUntil,
+			&c.missedUntil, &c.namespace,
 		)
 		return c, err
 	})

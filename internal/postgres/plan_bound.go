@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -24,14 +25,19 @@ type planBound struct {
 	now, until time.Time
 	restored   time.Time // see job.PlanInput
 	max        int       // runs
+	cursors    int       // maximum
 	batch      *planBatch
 	out        *job.Planned
 }
 
-// decide calls job.Plan for cursors until the bound is reached. Late ones come last, because those that are not late
-// would become late behind them.
+// decide calls job.Plan for cursors until the bound is reached. Namespaces for which less was planned come first.
+// Late cursors of a namespace come last, because those that are not late would become late behind them.
 func (p *planBound) decide(ctx context.Context, cursors []dueCursor) error {
+	p.engine.planned.order(cursors)
 	slices.SortStableFunc(cursors, func(x, y dueCursor) int {
+		if c := cmp.Compare(x.turn, y.turn); c != 0 {
+			return c
+		}
 		if late := p.late(&x); late != p.late(&y) {
 			if late {
 				return 1
@@ -40,6 +46,7 @@ func (p *planBound) decide(ctx context.Context, cursors []dueCursor) error {
 		}
 		return x.next.Compare(y.next)
 	})
+	cursors = cursors[:min(len(cursors), p.cursors)]
 	jobs, err := p.countJobs(ctx, cursors)
 	if err != nil {
 		return err
@@ -49,6 +56,7 @@ func (p *planBound) decide(ctx context.Context, cursors []dueCursor) error {
 		c := &cursors[i]
 		alone := c.after != nil || i < len(jobs) && jobs[i] > p.max
 		if i >= len(jobs) || len(p.batch.moved.cursor) > 0 && (alone || jobs[i] > left) {
+			p.engine.planned.stopBefore(c)
 			p.out.More = true
 			return nil
 		}
@@ -61,6 +69,7 @@ func (p *planBound) decide(ctx context.Context, cursors []dueCursor) error {
 			in.Results = 1
 		}
 		result, err := p.engine.planCursor(c, &in)
+		p.engine.planned.add(c.namespace, 1+min(jobs[i], p.max)*len(result.Due))
 		if err != nil {
 			p.breakCursor(c, err)
 			continue

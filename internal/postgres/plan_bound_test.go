@@ -1,9 +1,11 @@
 package postgres_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
@@ -133,13 +135,16 @@ GROUP BY j.name, j.state, j.runs_left, j.cursor_id`, hour)
 	return out
 }
 
-// TestPlanOnTimeLeavesOutABacklog: with OnTime, late cursors stay where they are.
-func TestPlanOnTimeLeavesOutABacklog(t *testing.T) {
+// TestPlanLeavesOutTheBacklogOfAFullNamespace: its late cursors stay where they are.
+func TestPlanLeavesOutTheBacklogOfAFullNamespace(t *testing.T) {
 	t.Parallel()
 	b := setupBulk(t, nil)
 	b.minutely(100)
 	b.exec(`UPDATE cursor SET next_due_at = date_trunc('minute', now()) + interval '1 min' WHERE partition % 2 = 0`)
-	onTime := job.PlanParams{Partitions: allPartitions(), LookAhead: time.Minute, Cursors: 500, OnTime: true}
+	onTime := job.PlanParams{
+		Partitions: allPartitions(), LookAhead: time.Minute, Cursors: 500,
+		Full: []uuid.UUID{uuid.MustParse(strings.Trim(bulkNamespace, "'"))},
+	}
 	for more := true; more; {
 		planned, err := b.store.Plan(t.Context(), onTime)
 		require.NoError(t, err)

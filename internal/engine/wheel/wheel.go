@@ -20,6 +20,7 @@ type Wheel struct {
 	mu      sync.Mutex
 	lead    time.Duration
 	buckets map[int64][]job.Run // by slot
+	ahead   map[int32]int       // how many runs of each queue the buckets have
 	slots   slotHeap            // those that have a bucket
 	ready   turns
 	known   map[job.RunKey]int64 // runs in the wheel, and runs taken and not released, with the slot of their run time
@@ -38,6 +39,7 @@ func New(lead time.Duration) *Wheel {
 	return &Wheel{
 		lead:    lead,
 		buckets: map[int64][]job.Run{},
+		ahead:   map[int32]int{},
 		known:   map[job.RunKey]int64{},
 		busy:    map[uuid.UUID]*busyJob{},
 		blocked: map[uuid.UUID]int64{},
@@ -69,16 +71,19 @@ func (w *Wheel) Len() int {
 	return len(w.known)
 }
 
-// Upcoming is the number of runs that wait for their run time or for a claim. Runs that wait for a permit, a queue or
-// another run of their job are not among them.
-func (w *Wheel) Upcoming() int {
+// Upcoming is the number of runs of each namespace that wait for their run time or for a claim. Runs that wait for a
+// permit, a queue or another run of their job are not among them.
+func (w *Wheel) Upcoming() map[uuid.UUID]int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	n := w.ready.size
-	for _, bucket := range w.buckets {
-		n += len(bucket)
+	of := map[uuid.UUID]int{}
+	for namespace, line := range w.ready.lines {
+		of[namespace] += line.size
 	}
-	return n
+	for queue, n := range w.ahead {
+		of[w.namespaces[queue]] += n
+	}
+	return of
 }
 
 // slotOf is the first slot that begins at the run time or later. A run that is taken is therefore due:
@@ -116,6 +121,14 @@ func (w *Wheel) put(slot int64, r job.Run) {
 		heap.Push(&w.slots, slot)
 	}
 	w.buckets[slot] = append(bucket, r)
+	w.ahead[r.Queue]++
+}
+
+// left notes that a run of a queue has left its bucket.
+func (w *Wheel) left(queue int32) {
+	if w.ahead[queue]--; w.ahead[queue] == 0 {
+		delete(w.ahead, queue)
+	}
 }
 
 func (w *Wheel) firstSlot() int64 {
@@ -178,6 +191,7 @@ func (w *Wheel) advance(last int64) {
 	for len(w.slots) > 0 && w.slots[0] <= last {
 		slot := heap.Pop(&w.slots).(int64)
 		for _, r := range w.buckets[slot] {
+			w.left(r.Queue)
 			w.pushReady(r)
 			if w.blocked[r.Job] == slot {
 				delete(w.blocked, r.Job)
@@ -256,6 +270,7 @@ func (w *Wheel) unblock(id uuid.UUID) {
 	}
 	w.buckets[slot] = slices.DeleteFunc(w.buckets[slot], func(r job.Run) bool {
 		if r.Job == id {
+			w.left(r.Queue)
 			w.pushReady(r)
 		}
 		return r.Job == id
@@ -284,7 +299,13 @@ func (w *Wheel) DropPartitions(partitions []int16) {
 		}
 	}
 	for slot, bucket := range w.buckets {
-		w.buckets[slot] = slices.DeleteFunc(bucket, forget)
+		w.buckets[slot] = slices.DeleteFunc(bucket, func(r job.Run) bool {
+			gone := forget(r)
+			if gone {
+				w.left(r.Queue)
+			}
+			return gone
+		})
 	}
 	w.ready.delete(forget)
 	w.paused.delete(forget)
