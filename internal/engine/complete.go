@@ -28,13 +28,14 @@ const (
 	// dies meanwhile leaves a run that is delivered again, so it is short.
 	completeDelay = 2 * time.Millisecond
 	completeRetry = 200 * time.Millisecond
-	// decidedBatch is how many outcomes that take a statement each are written at once. Those of others wait meanwhile.
+	// decidedBatch is how many other outcomes, of which many take a statement each, are written at once. Those that
+	// come later wait meanwhile.
 	decidedBatch = 200
 )
 
 // complete writes outcomes in batches: those that came in while the last batch was being written, and
 // those of the next completeDelay. Successes are a queue of their own: they are written together in one statement, and do
-// not wait for outcomes that take one each, such as those of runs that are deferred again and again.
+// not wait for other outcomes, which cost more, such as those of runs that are deferred again and again.
 func (e *Engine) complete(ctx context.Context, q *turns[job.Completion]) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()

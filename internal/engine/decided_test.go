@@ -21,7 +21,7 @@ func (s *stuckDecided) CompleteDecided(ctx context.Context, done []job.Completio
 	return s.Completer.CompleteDecided(ctx, done)
 }
 
-// TestSuccessesDoNotWaitForOtherOutcomes: runs that are deferred take a statement each. The successes of others are
+// TestSuccessesDoNotWaitForOtherOutcomes: writing that runs are deferred costs more. The successes of others are
 // written meanwhile.
 func TestSuccessesDoNotWaitForOtherOutcomes(t *testing.T) {
 	t.Parallel()

@@ -242,6 +242,7 @@ func (e *Engine) loops() loop.Group {
 		{Name: "load", Once: e.loadOnce, Limit: roundLimit},
 		{Name: "overdue", Once: e.overdueOnce, Limit: roundLimit},
 		{Name: "rescue", Once: e.rescueOnce, Limit: roundLimit},
+		{Name: "rescue_workers", Once: e.rescueWorkersOnce, Limit: roundLimit},
 		{Name: "pause", Once: e.pauseOnce, Limit: roundLimit},
 		{Name: "interrupt", Once: e.interruptOnce, Limit: roundLimit},
 		// A claim round has no limit: its statements have, and resolving a claim lasts until there is a reply.

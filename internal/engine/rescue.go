@@ -15,40 +15,40 @@ const (
 	rescueLimit = 1000
 )
 
-// rescueOnce ends attempts that no node or worker will report on: their session has ended. A node that owns nothing does
+// rescueOnce ends attempts that no node will report on: their session has ended. A node that owns nothing does
 // so too: if all nodes died while the clock was ahead, their sessions own everything until Rescue corrects them.
 func (e *Engine) rescueOnce(ctx context.Context) (time.Duration, error) {
 	if err := e.rescueForgotten(ctx); err != nil {
 		return 0, err
 	}
 	retries, found, err := e.Completer.Rescue(ctx, e.Member.Owned(), rescueLimit)
+	e.add(ctx, retries)
 	if err != nil {
 		return 0, err
 	}
+	return e.rescued(found, "runs rescued", "retries", len(retries))
+}
+
+// rescueWorkersOnce ends attempts of dead workers. Their retries are for workers again, and the sweep finds those that a
+// node delivers now. It is a loop of its own, because the other one may have to read all runs of its partitions.
+func (e *Engine) rescueWorkersOnce(ctx context.Context) (time.Duration, error) {
+	_, found, err := e.Completer.RescueWorkers(ctx, rescueLimit)
+	if err != nil {
+		return 0, err
+	}
+	return e.rescued(found, "worker runs rescued")
+}
+
+// rescued notes how many attempts a round has ended, and returns when the next one begins.
+func (e *Engine) rescued(found int, message string, more ...any) (time.Duration, error) {
 	if found > 0 {
-		e.Log.Warn("runs rescued", "found", found, "retries", len(retries))
+		e.Log.Warn(message, append([]any{"found", found}, more...)...)
 		e.stats.rescued.Add(int64(found))
 	}
-	e.add(ctx, retries)
-	fromWorkers, err := e.rescueWorkers(ctx)
-	if err != nil {
-		return 0, err
-	}
-	if found == rescueLimit || fromWorkers == rescueLimit {
+	if found >= rescueLimit {
 		return 0, nil
 	}
 	return rescuePause, nil
-}
-
-// rescueWorkers ends attempts of dead workers. Their retries are for workers again, and the sweep finds
-// those that a node delivers now.
-func (e *Engine) rescueWorkers(ctx context.Context) (found int, err error) {
-	_, found, err = e.Completer.RescueWorkers(ctx, rescueLimit)
-	if found > 0 {
-		e.Log.Warn("worker runs rescued", "found", found)
-		e.stats.rescued.Add(int64(found))
-	}
-	return found, err
 }
 
 // Leases is the store as FailedOver needs it.

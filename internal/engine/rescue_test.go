@@ -1,11 +1,16 @@
 package engine_test
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/engine"
+	"github.com/belfry-dev/belfry/internal/job"
 )
 
 // spare is a member that owns nothing.
@@ -31,4 +36,33 @@ func TestANodeWithoutPartitionsCorrectsSessionsThatAreAhead(t *testing.T) {
 	b.start(t)
 	b.eventually(t, "no session expires in a year",
 		`SELECT count(*) FROM session WHERE expires_at > now() + interval '1 day'`, 0)
+}
+
+// failingRescue finds no attempt of nodes, and signals that it is asked for those of workers.
+type failingRescue struct {
+	engine.Completer
+	workers chan struct{}
+}
+
+func (*failingRescue) Rescue(context.Context, []int16, int) ([]job.Run, int, error) {
+	return nil, 0, errors.New("it takes too long")
+}
+
+func (r *failingRescue) RescueWorkers(ctx context.Context, limit int) ([]job.Run, int, error) {
+	select {
+	case r.workers <- struct{}{}:
+	default:
+	}
+	return r.Completer.RescueWorkers(ctx, limit)
+}
+
+// TestWorkersAreRescuedAfterAFailure: runs of workers do not wait until those of nodes can be rescued.
+func TestWorkersAreRescuedAfterAFailure(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	r := &failingRescue{b.store, make(chan struct{}, 1)}
+	b.engine.Completer = r
+	stop := b.start(t)
+	<-r.workers
+	stop()
 }

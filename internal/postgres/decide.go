@@ -22,7 +22,7 @@ var (
 	completeLock = statement("complete_lock")
 	endRun       = statement("end")
 	buryRun      = statement("dead_letter")
-	retryRun     = statement("retry")
+	retryRuns    = statement("retry")
 	acceptRun    = statement("accept")
 )
 
@@ -57,6 +57,16 @@ type decided struct {
 	found   []foundAttempt // those that were not fenced
 	pauses  []pause
 	batch   pgx.Batch
+	again   again
+}
+
+// again are runs that one statement makes pending again, by columns.
+type again struct {
+	keys     []job.Key
+	runAt    []time.Time
+	record   []*string // see retry.sql
+	free     []bool
+	deferred []*string
 }
 
 type foundAttempt struct {
@@ -125,6 +135,7 @@ func (e *Engine) completeDecided(ctx context.Context, enter enterFunc, done []jo
 		if err != nil {
 			return err
 		}
+		d.queueRetries()
 		if d.fenced > 0 { // the node forgets the outcome
 			d.batch.Queue(pool.Confirm)
 		}
@@ -193,7 +204,7 @@ func (d *decided) write(in job.DecideInput, decision job.Decision) {
 	k, o := in.Run.Key, in.Outcome
 	switch decision.Kind {
 	case job.DecideRetry:
-		d.retry(in, decision)
+		d.again.add(in, decision)
 	case job.DecideWait:
 		d.batch.Queue(acceptRun, k.Partition, k.Job, k.DueAt, k.Seq, decision.ReportBy)
 	default:
@@ -210,32 +221,54 @@ func (d *decided) write(in job.DecideInput, decision job.Decision) {
 	}
 }
 
-// retry queues the statement that makes a run pending again. Workers find theirs by themselves.
-func (d *decided) retry(in job.DecideInput, decision job.Decision) {
-	k, o := in.Run.Key, in.Outcome
+// add notes a run that is to be pending again.
+func (a *again) add(in job.DecideInput, decision job.Decision) {
+	o := in.Outcome
 	var record, deferred *string
 	if decision.Record {
 		b, err := json.Marshal(attemptRecord{
 			Attempt: in.Run.Attempt, EndedAt: in.Now, Outcome: o.Kind, Status: o.Status, Message: o.Message,
 		})
 		if err == nil { // always: plain values marshal
-			text := string(b)
-			record = &text
+			record = new(string(b))
 		}
 	}
 	if decision.DeferredReason != "" {
 		deferred = &decision.DeferredReason
 	}
-	d.batch.Queue(retryRun, k.Partition, k.Job, k.DueAt, k.Seq, decision.RunAt, record, decision.Free, deferred).
-		QueryRow(func(row pgx.Row) error {
-			r := job.Run{Key: k}
+	a.keys, a.runAt = append(a.keys, in.Run.Key), append(a.runAt, decision.RunAt)
+	a.record, a.free, a.deferred = append(a.record, record), append(a.free, decision.Free), append(a.deferred, deferred)
+}
+
+// queueRetries queues the statement that makes runs pending again. Workers find theirs by themselves.
+func (d *decided) queueRetries() {
+	a := &d.again
+	if len(a.keys) == 0 {
+		return
+	}
+	k := splitKeys(a.keys)
+	d.batch.Queue(retryRuns, k.partition, k.job, k.dueAt, k.seq, a.runAt, a.record, a.free, a.deferred).
+		Query(func(rows pgx.Rows) error {
+			var n int
+			var r job.Run
 			var pulled bool
-			err := row.Scan(
-				&r.Version, &r.RunAt, &r.State, &r.Attempt, &r.FreeAttempts, &r.Priority, &r.Origin, &r.Queue,
+			left := make(map[job.RunKey]bool, len(a.keys))
+			for i := range a.keys {
+				left[a.keys[i].RunKey()] = true
+			}
+			_, err := pgx.ForEachRow(rows, []any{
+				&n, &r.Version, &r.RunAt, &r.State, &r.Attempt, &r.FreeAttempts, &r.Priority, &r.Origin, &r.Queue,
 				&r.ConcurrencyKey, &r.ConcurrencyMax, &pulled,
-			)
-			if err == nil && !pulled {
-				d.retries = append(d.retries, r)
+			}, func() error {
+				r.Key = a.keys[n-1]
+				delete(left, r.RunKey())
+				if !pulled {
+					d.retries = append(d.retries, r)
+				}
+				return nil
+			})
+			if err == nil && len(left) > 0 { // never: they are locked. Otherwise the node would forget them
+				err = fmt.Errorf("%d of %d runs to retry were not found", len(left), len(a.keys))
 			}
 			return err
 		})

@@ -351,7 +351,7 @@ func (b *bulk) hotSteps() []*hot {
 			"run by partition job_id due_at seq",
 		}},
 		{name: "CompleteDecided", step: func() { b.decide(done[500:520]) }, ways: []string{
-			"job by partition id", "permit by address", "permit by limit_kind limit_id number",
+			"job by partition id", "permit by address", "permit by limit_kind limit_id number", "run by address",
 			"run by partition job_id due_at seq", "session",
 		}},
 		{name: "Fenced", step: func() {
@@ -409,7 +409,8 @@ func (b *bulk) hotSteps() []*hot {
 			require.Equal(t, 1, found)
 		}, ways: []string{
 			"cluster", "job by partition id", "permit by address", "permit by limit_kind limit_id number",
-			"run by partition", "run by partition expires_at", "run by partition job_id due_at seq", "session",
+			"run by address", "run by partition", "run by partition expires_at", "run by partition job_id due_at seq",
+			"session",
 		}},
 		{name: "Renew", step: func() {
 			_, err := b.store.Renew(ctx, b.session, time.Hour, true)

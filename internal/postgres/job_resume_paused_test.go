@@ -1,9 +1,11 @@
 package postgres_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/job"
@@ -283,4 +285,24 @@ func TestAnUnchangedDefinitionIsNotWritten(t *testing.T) {
 	require.Equal(t, "ann", changed.CreatedBy)
 	require.Equal(t, changed, b.get(created))
 	require.Equal(t, audit+1, b.count(`audit_log`))
+}
+
+// TestPausesOfNamespacesEndInTurns: many pauses of one namespace that end at the same time do not delay those of others.
+func TestPausesOfNamespacesEndInTurns(t *testing.T) {
+	t.Parallel()
+	b := setupJobs(t)
+	until := b.now().Add(time.Hour)
+	for i := range 20 {
+		b.pauseUntil(b.create(definition(fmt.Sprint("many-", i), everyHour)), until)
+	}
+	b.namespace = uuid.New()
+	one := b.create(definition("one", everyHour))
+	b.pauseUntil(one, until)
+	b.exec(`UPDATE job SET paused_until = now()`)
+	b.exec(`UPDATE job_pause_end SET resume_at = now() - interval '1 s'`)
+	b.exec(`UPDATE job_pause_end SET resume_at = now() WHERE job_id = $1`, one.ID)
+	n, err := b.store.ResumePaused(t.Context(), []int16{partition}, 5)
+	require.NoError(t, err)
+	require.Equal(t, 5, n)
+	require.Equal(t, job.Active, b.get(one).State)
 }

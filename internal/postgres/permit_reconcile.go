@@ -3,11 +3,14 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"strconv"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
 // maxReconciled is how many runs get a permit in one transaction.
@@ -36,10 +39,11 @@ SELECT 1 /* queue */, $1::integer, queue_permit, $1::integer, partition, job_id,
 
 // permitLive gives the live runs of a queue that has just got its first limit their
 // permits, even if they are more than the limit. It waits for claims that did not
-// see the limit yet: each holds the shared lock of its session. If this node dies
-// meanwhile, Reconcile does the rest.
+// see the limit yet: each holds the shared lock of its session, which is a node's or
+// that of a worker of this queue. If this node dies meanwhile, Reconcile does the rest.
 func (e *Engine) permitLive(ctx context.Context, queue int32) error {
-	rows, err := e.db.Query(ctx, `SELECT id FROM session WHERE expires_at > '-infinity'`)
+	const claiming = `SELECT id FROM session WHERE expires_at > '-infinity' AND (queue_id IS NULL OR queue_id = $1)`
+	rows, err := e.db.Query(ctx, claiming, queue)
 	if err != nil {
 		return fmt.Errorf("read sessions: %w", err)
 	}
@@ -48,12 +52,30 @@ func (e *Engine) permitLive(ctx context.Context, queue int32) error {
 		return fmt.Errorf("read sessions: %w", err)
 	}
 	for _, id := range sessions {
-		if _, err := e.db.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, lockOf(id)); err != nil {
+		if err := awaitClaims(ctx, e.db, id); err != nil {
 			return fmt.Errorf("wait for claims: %w", err)
 		}
 	}
 	_, err = e.addPermits(ctx, queue, nil)
 	return err
+}
+
+// awaitClaims waits until the claims of a session that are under way have ended. Other claims of the session, which are
+// those of all namespaces if it is a node's, wait behind it. So it waits for a moment only, and then again, for longer.
+func awaitClaims(ctx context.Context, db pool.All, session uuid.UUID) error {
+	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
+		var batch pgx.Batch
+		batch.Queue(`SELECT set_config('lock_timeout', $1, true)`, strconv.FormatInt(wait.Milliseconds(), 10))
+		batch.Queue(`SELECT pg_advisory_xact_lock($1)`, lockOf(session))
+		if err := db.SendBatch(ctx, &batch).Close(); Code(err) != lockNotAvailable {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
 }
 
 // addPermits gives live runs of a limited queue that have no permit one.

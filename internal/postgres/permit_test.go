@@ -334,26 +334,42 @@ func TestALimitTakesInWhatRuns(t *testing.T) {
 	require.Zero(t, q.Limits)
 }
 
-// TestALimitWaitsForClaimsUnderWay: a claim that did not see the limit may still commit.
+// TestALimitWaitsForClaimsUnderWay: a claim that did not see the limit may still commit. Claims that come later, of any
+// namespace, do not wait meanwhile, and workers of other queues do not matter.
 func TestALimitWaitsForClaimsUnderWay(t *testing.T) {
 	t.Parallel()
 	b := setupLimits(t)
 	key := b.due(1, nil)[0]
-	tx, err := b.pool.Begin(t.Context())
-	require.NoError(t, err)
-	_, err = tx.Exec(
-		t.Context(),
-		`SELECT pg_advisory_xact_lock_shared(('x' || right(replace($1::uuid::text, '-', ''), 16))::bit(64)::bigint)`,
-		b.session,
+	lock := func(session uuid.UUID) pgx.Tx {
+		t.Helper()
+		tx, err := b.pool.Begin(t.Context())
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) })
+		_, err = tx.Exec(t.Context(), `SET LOCAL lock_timeout = '30s'`)
+		require.NoError(t, err)
+		_, err = tx.Exec(
+			t.Context(),
+			`SELECT pg_advisory_xact_lock_shared(('x' || right(replace($1::uuid::text, '-', ''), 16))::bit(64)::bigint)`,
+			session,
+		)
+		require.NoError(t, err)
+		return tx
+	}
+	other, _, err := b.store.OpenSession(
+		t.Context(), job.SessionParams{Namespace: b.namespace, Queue: "other", Make: true, Name: "w", TTL: time.Hour},
 	)
 	require.NoError(t, err)
+	lock(other.ID)
+	tx := lock(b.session)
 	_, err = tx.Exec(
 		t.Context(), `UPDATE run SET state = 1, attempt = 1, session_id = $1 WHERE job_id = $2`, b.session, key.Job,
 	)
 	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
 	set := make(chan error, 1)
 	go func() {
-		set <- b.store.LimitQueue(t.Context(), job.QueueParams{
+		set <- b.store.LimitQueue(ctx, job.QueueParams{
 			Namespace: b.namespace, Name: "narrow", Limits: job.QueueLimits{MaxRunning: 1},
 		})
 	}()
@@ -370,6 +386,7 @@ func TestALimitWaitsForClaimsUnderWay(t *testing.T) {
 		)
 		return waits
 	}, time.Minute, 5*time.Millisecond)
+	require.NoError(t, lock(b.session).Rollback(t.Context()), "another claim")
 	require.NoError(t, tx.Commit(t.Context()))
 	require.NoError(t, <-set)
 	b.exact()
@@ -538,4 +555,21 @@ func countLive(live *[2]int, attempts []job.Attempt, n int) {
 			live[1] += n
 		}
 	}
+}
+
+// TestPermitsAreCountedUpToTheHighestLimit: a queue with only a rate may have any number of live runs. A claim counts
+// no more of them than it has to.
+func TestPermitsAreCountedUpToTheHighestLimit(t *testing.T) {
+	t.Parallel()
+	b := setupLimits(t)
+	b.limit("narrow", job.QueueLimits{Rate: job.Rate{Count: 1, Seconds: 1}})
+	var id int32
+	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT id FROM queue WHERE name = 'narrow'`).Scan(&id))
+	b.exec(`INSERT INTO permit (limit_kind, limit_id, number, queue_id, partition, job_id, due_at, seq)
+		SELECT 1, $1::integer, nextval('permit_number'), $1::integer, 7, gen_random_uuid(), now(), 0 FROM generate_series(1, $2)`,
+		id, 2*job.MaxRunning)
+	limit := job.QueueLimit(id)
+	capacity, err := b.store.ReportWaiters(t.Context(), b.session, []job.Limit{limit}, nil)
+	require.NoError(t, err)
+	require.Equal(t, job.MaxRunning+1, capacity[limit].Running)
 }

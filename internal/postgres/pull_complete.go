@@ -2,7 +2,10 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -158,15 +161,22 @@ func (e *Engine) decidePulled(ctx context.Context, done []job.Completion, taken 
 const endWorkers = `
 UPDATE session s SET expires_at = '-infinity' WHERE queue_id IS NOT NULL AND id = ANY ($1) AND ` + expired
 
+// endedWorkers lists sessions that have ended, the namespaces in turns.
 const endedWorkers = `
-SELECT id, queue_id FROM session s
-WHERE queue_id IS NOT NULL AND (expires_at = '-infinity' OR ` + expired + `) LIMIT $1`
+SELECT id FROM (
+    SELECT id, row_number() OVER (PARTITION BY namespace_id) AS turn FROM session s
+    WHERE queue_id IS NOT NULL AND (expires_at = '-infinity' OR ` + expired + `)) x
+ORDER BY turn LIMIT $1`
 
 // maxEnded is how many sessions are handled at once, and maxRescues how often one call of RescueWorkers does that. A
-// namespace whose workers open and end sessions all the time must not delay the rescue of others.
+// namespace whose workers open and end sessions all the time must not delay the rescue of others, and neither must one
+// with more runs than can be searched for those of its workers within rescueTime. It has slowRescueTime when the
+// others are done.
 const (
-	maxEnded   = 200
-	maxRescues = 25
+	maxEnded       = 200
+	maxRescues     = 25
+	rescueTime     = 5 * time.Second
+	slowRescueTime = 30 * time.Second
 )
 
 // RescueWorkers ends the attempts of workers whose session has ended, as job.Decide says, and then deletes the session.
@@ -176,23 +186,56 @@ func (e *Engine) RescueWorkers(ctx context.Context, limit int) (retries []job.Ru
 	for range maxRescues {
 		more, lost, ended, err := e.rescueSome(ctx, limit-found)
 		retries, found = append(retries, more...), found+lost
-		if err != nil || found == limit || ended < maxEnded {
+		if err != nil || found >= limit || ended < maxEnded {
 			return retries, found, err
 		}
 	}
 	return retries, found, nil
 }
 
-// rescueSome does so for some sessions, and returns how many have ended.
+// rescueSome does so for some sessions, and returns how many have ended, or maxEnded if there may be more to rescue.
 func (e *Engine) rescueSome(ctx context.Context, limit int) (retries []job.Run, found, ended int, err error) {
-	ids, queues, err := e.endedWorkers(ctx)
-	if err != nil || len(ids) == 0 {
+	all, ended, err := e.endedWorkers(ctx)
+	if err != nil {
 		return nil, 0, 0, err
 	}
+	most := max(1, limit/max(1, len(all)))
+	rescue := func(s *endedSessions, within time.Duration) error {
+		more, lost, err := e.rescueSessions(ctx, s, most, within)
+		if lost == most {
+			ended = maxEnded
+		}
+		retries, found = append(retries, more...), found+lost
+		return err
+	}
+	var slow []*endedSessions
+	for _, s := range all {
+		if rescue(s, rescueTime) != nil {
+			slow = append(slow, s)
+		}
+	}
+	for _, s := range slow {
+		err = errors.Join(err, rescue(s, slowRescueTime))
+	}
+	return retries, found, ended, err
+}
+
+// endedSessions are sessions of a namespace that have ended, with their queues.
+type endedSessions struct {
+	ids    []uuid.UUID
+	queues []int32
+}
+
+// rescueSessions does so for the sessions of one namespace, which it deletes if there is nothing more to rescue.
+func (e *Engine) rescueSessions(
+	ctx context.Context, s *endedSessions, limit int, within time.Duration,
+) (retries []job.Run, found int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
 	var lost []job.Completion
 	var batch pgx.Batch // one round trip, one transaction
 	batch.Queue(pool.Apply(pool.KeyLookups))
-	batch.Queue(rescueWorkers, queues, ids, limit).Query(func(rows pgx.Rows) error {
+	batch.Queue(rescueWorkers, s.queues, s.ids, limit).Query(func(rows pgx.Rows) error {
 		c := job.Completion{
 			Outcome: job.Outcome{Kind: job.Lost, Message: "the worker's session ended before it reported"},
 		}
@@ -208,49 +251,56 @@ func (e *Engine) rescueSome(ctx context.Context, limit int) (retries []job.Run, 
 		return err
 	})
 	if err := e.db.SendBatch(ctx, &batch).Close(); err != nil {
-		return nil, 0, 0, fmt.Errorf("find the runs of workers that are gone: %w", err)
+		return nil, 0, fmt.Errorf("find the runs of workers that are gone: %w", err)
 	}
 	retries, _, err = e.CompleteDecided(ctx, lost)
 	if err != nil || len(lost) == limit {
-		return retries, len(lost), 0, err
+		return retries, len(lost), err
 	}
-	if _, err = e.db.Exec(ctx, `DELETE FROM session WHERE id = ANY ($1) AND expires_at = '-infinity'`, ids); err != nil {
-		return retries, len(lost), 0, fmt.Errorf("forget sessions: %w", err)
+	if _, err = e.db.Exec(ctx, `DELETE FROM session WHERE id = ANY ($1) AND expires_at = '-infinity'`, s.ids); err != nil {
+		return retries, len(lost), fmt.Errorf("forget sessions: %w", err)
 	}
-	return retries, len(lost), len(ids), nil
+	return retries, len(lost), nil
 }
 
-func (e *Engine) endedWorkers(ctx context.Context) (ids []uuid.UUID, queues []int32, err error) {
+// endedWorkers returns sessions of workers that have ended, by namespace, and how many they are.
+func (e *Engine) endedWorkers(ctx context.Context) (all []*endedSessions, n int, err error) {
 	rows, err := e.db.Query(ctx, endedWorkers, maxEnded)
 	if err != nil {
-		return nil, nil, fmt.Errorf("find workers that are gone: %w", err)
+		return nil, 0, fmt.Errorf("find workers that are gone: %w", err)
+	}
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	if err != nil || len(ids) == 0 {
+		return nil, 0, err
 	}
 	locks := map[int64]bool{}
-	var id uuid.UUID
-	var queue int32
-	_, err = pgx.ForEachRow(rows, []any{raw(&id), &queue}, func() error {
-		ids, queues = append(ids, id), append(queues, queue)
+	for _, id := range ids {
 		locks[lockOf(id)] = true
-		return nil
-	})
-	if err != nil || len(ids) == 0 {
-		return nil, nil, err
 	}
+	of := map[uuid.UUID]*endedSessions{}
 	var batch pgx.Batch // one round trip, one transaction
 	batch.Queue(lockEach, lockList(locks))
 	batch.Queue(endWorkers, ids)
-	found := ids
-	ids, queues = nil, nil // one may have been renewed since it was found
-	batch.Queue(`SELECT id, queue_id FROM session WHERE id = ANY ($1) AND expires_at = '-infinity'`, found).
-		Query(func(rows pgx.Rows) error {
-			_, err := pgx.ForEachRow(rows, []any{raw(&id), &queue}, func() error {
-				ids, queues = append(ids, id), append(queues, queue)
-				return nil
-			})
-			return err
+	// One may have been renewed since it was found. The session of an export has no namespace.
+	const ended = `
+SELECT id, queue_id, coalesce(namespace_id, '00000000-0000-0000-0000-000000000000')
+FROM session WHERE id = ANY ($1) AND expires_at = '-infinity'`
+	batch.Queue(ended, ids).Query(func(rows pgx.Rows) error {
+		var id, namespace uuid.UUID
+		var queue int32
+		_, err := pgx.ForEachRow(rows, []any{raw(&id), &queue, raw(&namespace)}, func() error {
+			if of[namespace] == nil {
+				of[namespace] = &endedSessions{}
+			}
+			s := of[namespace]
+			s.ids, s.queues = append(s.ids, id), append(s.queues, queue)
+			n++
+			return nil
 		})
+		return err
+	})
 	if err := e.db.SendBatch(ctx, &batch).Close(); err != nil {
-		return nil, nil, fmt.Errorf("end the sessions of workers that are gone: %w", err)
+		return nil, 0, fmt.Errorf("end the sessions of workers that are gone: %w", err)
 	}
-	return ids, queues, nil
+	return slices.Collect(maps.Values(of)), n, nil
 }

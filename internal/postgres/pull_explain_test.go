@@ -40,7 +40,8 @@ func (b *bulk) aPending() (d job.Due) {
 	b.t.Helper()
 	require.NoError(
 		b.t,
-		b.pool.QueryRow(b.t.Context(), `SELECT partition, job_id, due_at, seq, handler FROM run WHERE state = 0
+		b.pool.QueryRow(b.t.Context(), `SELECT partition, job_id, due_at, seq, handler FROM run
+			WHERE state = 0 AND attempt = 0
 			LIMIT 1`).
 			Scan(&d.Partition, &d.Job, &d.DueAt, &d.Seq, &d.Handler),
 	)
@@ -99,12 +100,13 @@ func (b *bulk) pullSteps() []*hot {
 					Outcome: job.Outcome{Kind: job.Succeeded},
 				})
 			}
+			done[1].Outcome = job.Outcome{Kind: job.Failed, Retryable: true}
 			reported, err := b.store.CompletePulled(ctx, done)
 			require.NoError(t, err)
 			require.Empty(t, reported[0].Rejected)
 		}, ways: []string{
-			"permit by address", "permit by limit_kind limit_id number", "queue", "run by address",
-			"run by partition job_id due_at seq",
+			"job by partition id", "permit by address", "permit by limit_kind limit_id number", "queue", "run by address",
+			"run by partition job_id due_at seq", "session",
 		}},
 		{name: "PullAdmit", before: func() { due = b.aPending() }, step: func() {
 			claimed, done, err := b.store.PullAdmit(ctx, w.Namespace, w.Queue, w.ID, due)

@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/google/uuid"
+
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// Report returns up to most limits that are full and should be polled, and what waits for each queue.
-// With more full limits than that, each is returned once before any is returned again. Report also
-// forgets the state of limits that no run waits for.
+// Report returns up to most limits that are full and should be polled, and what waits for up to most queues.
+// With more full limits than that, each is returned once before any is returned again. With more queues,
+// chance decides, and namespaces take turns. Report also forgets the state of limits that no run waits for.
 func (w *Wheel) Report(most int) (full []job.Limit, waiters []job.WaiterReport) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -22,8 +24,15 @@ func (w *Wheel) Report(most int) (full []job.Limit, waiters []job.WaiterReport) 
 			l.addToReport(queues, id, list)
 		}
 	}
+	turn, turns := map[int32]int{}, map[uuid.UUID]int{} // of queues, and how many a namespace has
 	for _, q := range queues {
 		waiters = append(waiters, *q)
+		turn[q.Queue] = turns[w.namespaces[q.Queue]]
+		turns[w.namespaces[q.Queue]]++
+	}
+	if len(waiters) > most {
+		slices.SortFunc(waiters, func(a, b job.WaiterReport) int { return cmp.Compare(turn[a.Queue], turn[b.Queue]) })
+		waiters = waiters[:most]
 	}
 	slices.SortFunc(waiters, func(a, b job.WaiterReport) int { return cmp.Compare(a.Queue, b.Queue) })
 	return full, waiters

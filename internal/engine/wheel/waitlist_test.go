@@ -201,6 +201,35 @@ func TestLimitsArePolledInTurn(t *testing.T) {
 	require.Len(t, full, limits, "if one statement is enough, all are polled each time")
 }
 
+// TestWaitersAreReportedInTurns: what waits for very many queues of one namespace does not hide what waits for those of
+// another.
+func TestWaitersAreReportedInTurns(t *testing.T) {
+	t.Parallel()
+	const queues, most = 100, 10
+	attacker, victim := uuid.New(), uuid.New()
+	of := map[int32]uuid.UUID{}
+	var limited []int32
+	var runs []job.Run
+	for q := range int32(queues + 1) {
+		r := runAt(uuid.New(), 0, 5)
+		r.Queue = q + 1
+		runs, limited, of[r.Queue] = append(runs, r), append(limited, r.Queue), attacker
+	}
+	of[queues+1] = victim
+	w := New(0)
+	w.SetNamespaces(of)
+	w.SetLimited(limited)
+	w.Add(runs)
+	w.Take(epoch, 1, all{})
+	for range 5 {
+		_, waiters := w.Report(most)
+		require.Len(t, waiters, most)
+		require.EqualValues(t, queues+1, waiters[most-1].Queue)
+	}
+	_, waiters := w.Report(2 * queues)
+	require.Len(t, waiters, queues+1)
+}
+
 // BenchmarkManyRunsOfAJob starts one of many runs of a job on a waitlist.
 func BenchmarkManyRunsOfAJob(b *testing.B) {
 	for _, n := range []int{10_000, 100_000} {

@@ -17,7 +17,8 @@ FROM l
 CROSS JOIN LATERAL (
     SELECT count(*) AS running, min(number) AS oldest FROM (
         SELECT number FROM permit
-        WHERE limit_kind = l.kind AND limit_id = l.id AND number >= l.low OFFSET 0) x) h
+        WHERE limit_kind = l.kind AND limit_id = l.id AND number >= l.low
+        ORDER BY number LIMIT 10001 /* no limit is higher than 10,000, and a queue with only a rate has none */) x) h
 LEFT JOIN LATERAL (
     SELECT tokens, refilled_at FROM queue_rate
     WHERE l.rate IS NOT NULL AND queue_id = l.id::integer LIMIT 1) b ON true
