@@ -110,12 +110,23 @@ func (s *slots) end(namespace uuid.UUID, deferred bool) {
 	s.set(namespace, u, -1)
 }
 
-// hasShare reports whether the attempts in flight of a namespace have its share of the slots. Runs that are being claimed
-// do not count, because the claims of runs that need a decision start none.
+// hasShare is Full for the admitters, which have acquired a slot for the run. It counts attempts in flight only: runs that
+// are being claimed may need a decision as well, and the claim then starts none of them. But more than the usual share
+// is only what is really free.
 func (s *slots) hasShare(namespace uuid.UUID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.of[namespace].started >= perFree*(s.size-s.started)
+	u := s.of[namespace]
+	if u.n == 0 {
+		return false
+	}
+	all := s.mayHaveAll(namespace, &u) && s.free+1 > s.reserve()
+	s.of[namespace] = u
+	full := u.started >= perFree*(s.size-s.started) && !all
+	if full {
+		s.ask(namespace)
+	}
+	return full
 }
 
 func (s *slots) add(namespace uuid.UUID, n int) { s.set(namespace, s.of[namespace], n) }
@@ -149,6 +160,21 @@ func (s *slots) isAlone(namespace uuid.UUID, now time.Duration) bool {
 	return last.at == 0 || now-last.at >= aloneAfter
 }
 
+// mayHaveAll reports whether a namespace may have all slots but the reserve: it is alone and returns its slots soon.
+func (s *slots) mayHaveAll(namespace uuid.UUID, u *used) bool {
+	now := s.now()
+	if now-u.counted >= turnover {
+		if time.Duration(u.ended)*turnover < time.Duration(u.started)*min(now-u.counted, time.Minute) {
+			u.slow = max(u.slow, now+turnover)
+		}
+		u.counted, u.ended = now, 0
+	}
+	return u.slow <= now && s.isAlone(namespace, now)
+}
+
+// reserve is how many slots a namespace that is alone leaves.
+func (s *slots) reserve() int { return (s.size + perReserve - 1) / perReserve }
+
 func (s *slots) left() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -179,16 +205,10 @@ func (c *shares) Full(namespace uuid.UUID) bool {
 		return false
 	}
 	now, free := s.now(), s.free+c.acquired-c.taken
-	if now-u.counted >= turnover {
-		if time.Duration(u.ended)*turnover < time.Duration(u.n)*min(now-u.counted, time.Minute) {
-			u.slow = max(u.slow, now+turnover)
-		}
-		u.counted, u.ended = now, 0
-	}
 	// Each run also takes a free slot, so the namespace reaches its share after this many.
 	room := (perFree*free - u.n + perFree) / (perFree + 1)
-	if u.slow <= now && s.isAlone(namespace, now) {
-		room = max(room, free-(s.size+perReserve-1)/perReserve)
+	if s.mayHaveAll(namespace, &u) {
+		room = max(room, free-s.reserve())
 	}
 	full := room <= 0
 	if !full && room < s.size/perGather && c.of[namespace] == 0 {

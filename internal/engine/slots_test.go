@@ -202,3 +202,55 @@ func TestFewSlotsAreGathered(t *testing.T) {
 	c.Took(id)
 	require.Zero(t, s.of[id].since)
 }
+
+// TestDecisionsHaveTheSameShare: the admitters let a namespace have nearly all slots when claims do, never of the
+// reserve, and one that waits for them keeps another one from being alone.
+func TestDecisionsHaveTheSameShare(t *testing.T) {
+	t.Parallel()
+	id, other := uuid.New(), uuid.New()
+	for name, c := range map[string]struct {
+		started int
+		claimed int // slots of claims
+		change  func(s *slots, at *time.Duration)
+		want    bool
+	}{
+		"alone":             {983, 0, nil, false},
+		"reserve":           {984, 0, nil, true},
+		"reserve in claims": {900, 84, nil, true},
+		"few in flight":     {700, 299, nil, false},
+		"not alone":         {900, 0, func(s *slots, _ *time.Duration) { s.ask(other) }, true},
+		"slow":              {900, 0, func(_ *slots, at *time.Duration) { *at += turnover }, true},
+		"deferred": {901, 0, func(s *slots, _ *time.Duration) {
+			s.end(id, true)
+		}, true},
+	} {
+		at := time.Minute
+		s := slotsAt(1000, &at)
+		s.acquire(c.started+c.claimed, 1)
+		for range c.started {
+			s.start(id)
+		}
+		if c.change != nil {
+			c.change(s, &at)
+		}
+		require.Equal(t, 1, s.acquire(1, 1))
+		require.Equal(t, c.want, s.hasShare(id), name)
+	}
+
+	at := time.Minute
+	s := slotsAt(1000, &at)
+	s.acquire(980, 1)
+	for range 900 {
+		s.start(other)
+	}
+	s.of[other] = used{n: 900, started: 900, slow: time.Hour}
+	for range 80 {
+		s.start(id)
+	}
+	at += aloneAfter
+	require.True(t, s.hasShare(other))
+	for range 80 {
+		s.end(id, false)
+	}
+	require.False(t, s.mayHaveAll(id, &used{}), "the other one waits")
+}

@@ -168,6 +168,17 @@ func TestExplain(t *testing.T) {
 			why.QueuePaused, "",
 			[]string{"skipped as expired", "its deadline, 5m after it was due, has passed"},
 		},
+		"deferred, expired": {
+			live(job.StatusDue, func(e *job.Entry, f *why.Facts) {
+				e.Attempt, e.Message, f.Now = 1, "https://x is full", f.At.Add(6*time.Minute)
+			}), why.Deferred, "", []string{"https://x is full", "skipped as expired"},
+		},
+		"queue paused, failed and deferred": {
+			live(job.StatusDue, func(e *job.Entry, f *why.Facts) {
+				e.Attempt, e.Message, e.Attempts = 2, "https://x is full", []job.AttemptEnd{{Number: 1}}
+				f.QueuePaused, f.Now = f.At, f.At.Add(6*time.Minute)
+			}), why.QueuePaused, "", []string{"its due runs then start"},
+		},
 		"queue paused, backfilled": {
 			live(job.StatusDue, func(e *job.Entry, f *why.Facts) {
 				e.Origin, f.QueuePaused, f.Now = job.FromBackfill, f.At, f.At.Add(6*time.Minute)

@@ -94,9 +94,11 @@ func (x *explainer) readArchive() string {
 		job.FormatJobID(x.ID), day.Format(time.DateOnly), day.AddDate(0, 0, 1).Format(time.DateOnly))
 }
 
-// expired reports whether the deadline of a due run has passed, so that it will not start.
+// expired reports whether the deadline of a due run has passed, so that it will not start. One that was only deferred has
+// no attempts that are recorded.
 func (x *explainer) expired(e *job.Entry) bool {
-	return e != nil && e.Status == job.StatusDue && e.Attempt == 0 && x.Definition.Deadline > 0 &&
+	return e != nil && e.Status == job.StatusDue && x.Definition.Deadline > 0 &&
+		(e.Attempt == 0 || e.Message != "" && len(e.Attempts) == 0) &&
 		e.Origin.HasDeadline() && x.Now.Sub(e.DueAt) > time.Duration(x.Definition.Deadline)
 }
 

@@ -14,6 +14,7 @@ const maxQueues = 1_000_000
 type turns struct {
 	lines map[uuid.UUID]*line
 	order fifo[*line] // of their turns
+	full  []*line     // set aside by turn
 	size  int
 	spare *line // an empty one, whose memory is used again
 }
@@ -62,15 +63,25 @@ type Shares interface {
 	Took(namespace uuid.UUID) // called for each run that is taken
 }
 
-// turn moves to the next namespace that is not full. It returns false if there is none.
+// turn moves to the next namespace that is not full. It returns false if there is none. It sets full ones aside until
+// restore: with many of them, it would take long to pass all of them for each run.
 func (t *turns) turn(shares Shares) bool {
-	for range t.order.len() {
+	for t.order.len() > 0 {
 		if !shares.Full(t.order.items[t.order.head].namespace) {
 			return true
 		}
-		t.order.push(t.order.pop())
+		t.full = append(t.full, t.order.pop())
 	}
 	return false
+}
+
+// restore ends the turns of one claim.
+func (t *turns) restore() {
+	for _, l := range t.full {
+		t.order.push(l)
+	}
+	clear(t.full)
+	t.full = t.full[:0]
 }
 
 // pop removes a run of the namespace whose turn it is.

@@ -157,6 +157,41 @@ func TestANamespaceWithoutRoomWaits(t *testing.T) {
 	require.Len(t, w.Changed(), 1, "there is more for the next claimer")
 }
 
+// asked counts the namespaces that are asked for, of which all but one are full.
+type asked struct {
+	not uuid.UUID
+	n   int
+}
+
+func (a *asked) Full(namespace uuid.UUID) bool { a.n++; return namespace != a.not }
+func (*asked) Took(uuid.UUID)                  {}
+
+// TestFullNamespacesArePassedOnce: many namespaces that are full cost little, keep their turns, and are not forgotten.
+func TestFullNamespacesArePassedOnce(t *testing.T) {
+	t.Parallel()
+	const many = 100
+	w := New(0)
+	namespaces := map[int32]uuid.UUID{}
+	for q := range int32(many + 1) {
+		namespaces[q] = uuid.New()
+	}
+	w.SetNamespaces(namespaces)
+	for i := range int32(2 * many) {
+		r := runAt(uuid.New(), 0, 0)
+		r.Queue = min(i, many)
+		w.Add([]job.Run{r})
+	}
+	shares := &asked{not: namespaces[many]}
+	require.Len(t, w.Take(epoch, many/2, shares), many/2)
+	require.LessOrEqual(t, shares.n, many+many/2+1, "each full one once")
+	require.Len(t, w.Take(epoch, many, shares), many/2)
+	rest := w.Take(epoch, 2*many, all{})
+	require.Len(t, rest, many)
+	for i, r := range rest {
+		require.EqualValues(t, i, r.Queue, "in turns")
+	}
+}
+
 // TestAQuotaRefusesAllQueues: once a run is refused by the quota of its namespace, no other queue of it is tried until
 // the quota may have capacity again.
 func TestAQuotaRefusesAllQueues(t *testing.T) {
@@ -178,4 +213,36 @@ func TestAQuotaRefusesAllQueues(t *testing.T) {
 	taken, _ = w.TakeWaiting(now.Add(100*time.Millisecond), 100, all{})
 	require.Len(t, taken, 10)
 	require.Empty(t, w.waiting.refused)
+}
+
+// BenchmarkFullNamespaces takes runs of one namespace while many others are full.
+func BenchmarkFullNamespaces(b *testing.B) {
+	const many, full = 100_000, 1000
+	due := time.Unix(1_000_000, 0)
+	namespaces, runs := map[int32]uuid.UUID{}, make([]job.Run, many)
+	for i := range runs {
+		queue := int32(i % (2 * full))
+		if queue >= full {
+			queue = full // of the one that is not full
+		}
+		runs[i] = job.Run{Key: job.Key{Job: uuid.New(), DueAt: due}, RunAt: due, Queue: queue}
+		if namespaces[queue] == uuid.Nil {
+			namespaces[queue] = uuid.New()
+		}
+	}
+	batches := 0
+	for b.Loop() {
+		b.StopTimer()
+		w := New(0)
+		w.SetNamespaces(namespaces)
+		w.Add(runs)
+		w.advance(slotBefore(due.Add(time.Second)))
+		shares := upTo{namespaces[full]: many}
+		b.StartTimer()
+		for taken := w.Take(due.Add(time.Second), 1000, shares); len(taken) > 0; taken = w.Take(due.Add(time.Second), 1000, shares) {
+			w.Release(taken)
+			batches++
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(batches), "µs/batch")
 }

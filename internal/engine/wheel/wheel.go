@@ -170,6 +170,7 @@ func (w *Wheel) Take(until time.Time, n int, shares Shares) []job.Run {
 	defer w.mu.Unlock()
 	w.advance(slotBefore(until))
 	now := until.Add(-w.lead)
+	defer w.ready.restore()
 	var out []job.Run
 	for len(out) < n && w.ready.turn(shares) {
 		namespace, r := w.ready.pop()

@@ -26,7 +26,8 @@
 //
 // Commands have slots of their own, and a gate of their own with the option Shared: a namespace with one in flight may
 // start another if then it has at most four times as many as are left. There may be few such slots, so the rule counts
-// what is left after the start: of two, one is left.
+// what is left after the start: of two, one is left. Any delivery that ends may be capacity for another namespace, so it
+// goes to the waiting namespace with the fewest in flight, and deferred deliveries return at the pace of all.
 //
 // A delivery over the limit waits in its slot if capacity is expected within maxWait, as it is for
 // hosts that respond fast. Otherwise it is deferred. Deferred deliveries return at the pace at which

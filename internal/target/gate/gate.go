@@ -51,6 +51,8 @@ type Gate struct {
 	inUse  int // slots with a delivery in flight, or with one that waits for capacity
 	all    flow
 	states states
+	// waiting is the destinations with waiters, if namespaces share a limit: what one returns may be for another.
+	waiting map[*state]struct{}
 }
 
 // flow is the deliveries to one destination, of one namespace, or all. Gate.mu guards it.
@@ -82,7 +84,7 @@ type namespace struct {
 
 // New creates a Gate.
 func New(o Options) *Gate {
-	return &Gate{opts: o, now: clock.Elapsed, states: states{
+	return &Gate{opts: o, now: clock.Elapsed, waiting: map[*state]struct{}{}, states: states{
 		byDestination: map[Destination]*state{}, namespaces: map[uuid.UUID]*namespace{},
 	}}
 }
@@ -142,17 +144,41 @@ func (g *Gate) start(s *state) {
 	g.all.started(now)
 }
 
-// leave frees the capacity of one delivery and hands it to the first waiter.
+// leave frees the capacity of one delivery and hands it to the first waiter. If namespaces share a limit, that is one of
+// the namespace with the fewest deliveries in flight.
 func (g *Gate) leave(s *state) {
 	s.inFlight--
 	s.namespace.inFlight--
 	g.all.inFlight--
 	g.inUse--
-	if len(s.waiters) > 0 && g.full(s) == nil {
+	if g.opts.Shared > 0 {
+		s = g.nextWaiting()
+	}
+	if s != nil && len(s.waiters) > 0 && g.full(s) == nil {
 		first := s.waiters[0]
-		s.waiters = s.waiters[1:]
+		g.setWaiters(s, s.waiters[1:])
 		g.start(s)
 		close(first)
+	}
+}
+
+func (g *Gate) nextWaiting() (next *state) {
+	for s := range g.waiting {
+		if next == nil || s.namespace.inFlight < next.namespace.inFlight {
+			next = s
+		}
+	}
+	return next
+}
+
+func (g *Gate) setWaiters(s *state, waiters []chan struct{}) {
+	s.waiters = waiters
+	switch {
+	case g.opts.Shared == 0:
+	case len(waiters) > 0:
+		g.waiting[s] = struct{}{}
+	default:
+		delete(g.waiting, s)
 	}
 }
 
@@ -193,9 +219,13 @@ func (g *Gate) full(s *state) *flow {
 }
 
 // mayWait reports whether a delivery may wait in its slot: another one to its destination must be in flight, because
-// it hands on its capacity, the wait must be short, and the reserved slots are not for waiting.
+// it hands on its capacity, the wait must be short, and the reserved slots are not for waiting. If namespaces share a
+// limit, any delivery hands on its capacity.
 func (g *Gate) mayWait(s *state, full *flow) bool {
 	now, n := g.now(), len(s.waiters)+1
+	if g.opts.Shared > 0 {
+		return g.all.expectedWait(now, g.inUse-g.all.inFlight+1) < maxWait
+	}
 	return s.inFlight > 0 && max(s.expectedWait(now, n), full.expectedWait(now, n)) < maxWait &&
 		(g.opts.Slots <= 0 || g.inUse < g.opts.Slots-g.opts.Slots/reserve)
 }
@@ -227,7 +257,7 @@ func (f *flow) pace(now time.Duration) time.Duration {
 // wait queues for capacity, with the lock released meanwhile, and reports whether there is some.
 func (g *Gate) wait(ctx context.Context, s *state) bool {
 	granted := make(chan struct{})
-	s.waiters = append(s.waiters, granted)
+	g.setWaiters(s, append(s.waiters, granted))
 	g.inUse++
 	g.mu.Unlock()
 	timer := time.NewTimer(maxWait)
@@ -244,7 +274,7 @@ func (g *Gate) wait(ctx context.Context, s *state) bool {
 	default:
 	}
 	if i := slices.Index(s.waiters, granted); i >= 0 {
-		s.waiters = slices.Delete(s.waiters, i, i+1)
+		g.setWaiters(s, slices.Delete(s.waiters, i, i+1))
 	}
 	g.inUse--
 	return false
@@ -257,8 +287,12 @@ func (g *Gate) deferFull(s *state, full *flow) *job.Outcome {
 		who = "the namespace"
 	}
 	now := g.now()
+	line, pace := full, full.pace(now)
+	if g.opts.Shared > 0 { // any delivery that ends helps, and no namespace waits behind what others have deferred
+		line, pace = &s.namespace.flow, g.all.pace(now)
+	}
 	return &job.Outcome{
-		Kind: job.Deferred, RetryAfter: full.delay(now, now, full.pace(now)),
+		Kind: job.Deferred, RetryAfter: line.delay(now, now, pace),
 		Message: fmt.Sprintf("%s has %d deliveries in flight from this node, its current limit; waiting for capacity",
 			who, full.inFlight),
 	}

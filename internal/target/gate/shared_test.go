@@ -42,3 +42,60 @@ func TestShared(t *testing.T) {
 		require.Zero(t, g.all.inFlight)
 	})
 }
+
+// TestAReturnedSlotIsHandedOn: to a waiter of the namespace that has the fewest in flight, whoever returns it.
+func TestAReturnedSlotIsHandedOn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate(Options{Shared: 2})
+		first, second := Destination{Namespace: uuid.New()}, Destination{Namespace: uuid.New()}
+		third := Destination{Namespace: uuid.New()}
+		a, _ := g.Enter(t.Context(), first)
+		b, _ := g.Enter(t.Context(), second)
+		got := make(chan *Pass, 3)
+		for _, to := range []Destination{first, first, third} {
+			go func() {
+				pass, _ := g.Enter(t.Context(), to)
+				got <- pass
+			}()
+			synctest.Wait()
+		}
+		b.Leave(Neutral)
+		c := <-got
+		require.NotNil(t, c)
+		require.Equal(t, third, c.state.destination)
+		require.Nil(t, <-got, "two namespaces have one each")
+		require.Nil(t, <-got)
+		require.Empty(t, g.waiting)
+		a.Leave(Neutral)
+		c.Leave(Neutral)
+		require.Zero(t, g.inUse)
+		require.Zero(t, g.all.inFlight)
+	})
+}
+
+// TestSharedReturnAtThePaceOfAll: a namespace with long deliveries returns at the pace at which others return slots, and
+// does not wait behind what they have deferred.
+func TestSharedReturnAtThePaceOfAll(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate(Options{Shared: 16})
+		quick, long := Destination{Namespace: uuid.New()}, Destination{Namespace: uuid.New()}
+		a, _ := fill(t, g, quick, 20)
+		b, _ := fill(t, g, long, 20)
+		require.Len(t, b, 3)
+		time.Sleep(12 * time.Second) //nolint:forbidigo // virtual
+		a[0].Leave(Neutral)
+		for range 2 {
+			c, _ := fill(t, g, Destination{Namespace: uuid.New()}, 1)
+			require.Len(t, c, 1)
+		}
+		require.True(t, g.Full())
+		for range 1000 {
+			_, out := g.Enter(t.Context(), quick)
+			require.NotNil(t, out)
+		}
+		_, out := g.Enter(t.Context(), long)
+		require.Less(t, out.RetryAfter, time.Second, "its own pace is one of 3 in 12 s")
+	})
+}
