@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -180,12 +181,18 @@ func TestConnectionsOfANamespaceAreItsOwn(t *testing.T) {
 	})
 	require.NoError(t, err)
 	all := target.New(target.Options{Guard: g})
-	t.Cleanup(all["http"].Close)
-	a := brokertest.Attempt("http", `{"url": "`+server.URL+`"}`)
-	for range 3 {
-		a.Namespace = billing
-		require.Equal(t, job.Succeeded, all["http"].Deliver(t.Context(), a).Kind)
-		a.Namespace = uuid.New()
-		require.Contains(t, all["http"].Deliver(t.Context(), a).Message, "may not connect to")
+	for kind, config := range map[string]string{
+		"http": `{"url": "` + server.URL + `"}`,
+		"nats": `{"servers": ["` + brokertest.Echo(t) + `"], "subject": "x"}`,
+	} {
+		t.Cleanup(all[kind].Close)
+		a := brokertest.Attempt(kind, config)
+		for range 3 {
+			a.Namespace = billing
+			out := all[kind].Deliver(t.Context(), a)
+			require.True(t, out.Kind == job.Succeeded || strings.Contains(out.Message, "you said"), "%s: %+v", kind, out)
+			a.Namespace = uuid.New()
+			require.Contains(t, all[kind].Deliver(t.Context(), a).Message, "may not connect to", kind)
+		}
 	}
 }

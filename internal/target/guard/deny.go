@@ -23,7 +23,7 @@ type denial struct {
 }
 
 // readDenial reads an entry. A name stands for the addresses that it has now.
-func readDenial(resolver *net.Resolver, entry string) ([]denial, error) {
+func readDenial(resolver *net.Resolver, machine []netip.Addr, entry string) ([]denial, error) {
 	if network, err := netip.ParsePrefix(entry); err == nil {
 		network = network.Masked()
 		if ip := network.Addr(); ip.Is4In6() { // addresses are compared as IPv4
@@ -50,28 +50,38 @@ func readDenial(resolver *net.Resolver, entry string) ([]denial, error) {
 			return nil, fmt.Errorf("targets.deny: find the addresses of %s: %w", host, err)
 		}
 	}
-	return denialsOf(ips, uint16(n))
+	return denialsOf(ips, machine, uint16(n)), nil
 }
 
 // denialsOf denies a port of addresses. A program that listens on the unspecified address is reached by every address of
 // this machine.
-func denialsOf(ips []netip.Addr, port uint16) (out []denial, err error) {
+func denialsOf(ips, machine []netip.Addr, port uint16) (out []denial) {
 	for _, ip := range ips {
 		ip = ip.Unmap().WithZone("")
 		out = append(out, denial{netip.PrefixFrom(ip, ip.BitLen()), port})
 		if !ip.IsUnspecified() {
 			continue
 		}
-		interfaces, err := net.InterfaceAddrs()
-		if err != nil {
-			return nil, fmt.Errorf("list the addresses of this machine: %w", err)
-		}
 		out = append(out, denial{netip.MustParsePrefix("127.0.0.0/8"), port}, denial{netip.MustParsePrefix("::1/128"), port})
-		for _, i := range interfaces {
-			if network, err := netip.ParsePrefix(i.String()); err == nil {
-				own := network.Addr().Unmap().WithZone("")
-				out = append(out, denial{netip.PrefixFrom(own, own.BitLen()), port})
-			}
+		for _, own := range machine {
+			out = append(out, denial{netip.PrefixFrom(own, own.BitLen()), port})
+		}
+	}
+	return out
+}
+
+// machineAddresses returns the addresses of this machine, by a function that lists them; nil: the system's.
+func machineAddresses(list func() ([]net.Addr, error)) (out []netip.Addr, err error) {
+	if list == nil {
+		list = net.InterfaceAddrs
+	}
+	interfaces, err := list()
+	if err != nil {
+		return nil, fmt.Errorf("list the addresses of this machine: %w", err)
+	}
+	for _, i := range interfaces {
+		if network, err := netip.ParsePrefix(i.String()); err == nil {
+			out = append(out, network.Addr().Unmap().WithZone(""))
 		}
 	}
 	return out, nil

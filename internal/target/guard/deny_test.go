@@ -1,10 +1,13 @@
 package guard_test
 
 import (
+	"context"
+	"errors"
 	"net"
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/target/guard"
@@ -58,6 +61,61 @@ func TestDeny(t *testing.T) {
 	}
 	_, err := guard.New(guard.Options{Deny: make([]string, 1001)})
 	require.ErrorContains(t, err, "targets.deny has 1001 entries")
+}
+
+// The addresses of this machine need an entry of their own, on every port.
+func TestThisMachineIsRefused(t *testing.T) {
+	t.Parallel()
+	const all = "0.0.0.0/0,::/0,public"
+	machine := func() (out []net.Addr, err error) {
+		for _, text := range []string{
+			"127.0.0.1/8", "10.1.2.3/16", "93.184.216.34/24", "2606:2800:220:1::7/64", "fe80::7/64", "::1/128",
+		} {
+			ip, network, err := net.ParseCIDR(text)
+			require.NoError(t, err)
+			out = append(out, &net.IPNet{IP: ip, Mask: network.Mask})
+		}
+		return out, nil
+	}
+	for _, c := range []struct {
+		allow, address string
+		ok             bool
+	}{
+		{"", "93.184.216.34:22", false},
+		{"", "[::ffff:93.184.216.34]:22", false},
+		{"", "93.184.216.35:22", true},
+		{"", "[2606:2800:220:1::7]:22", false},
+		{"", "[2606:2800:220:1::8]:22", true},
+		{all, "93.184.216.34:22", false},
+		{all, "[64:ff9b::5db8:d822]:22", false},
+		{all, "[fe80::7%lo]:22", false},
+		{"10.0.0.0/8", "10.1.2.3:22", false},
+		{"10.0.0.0/8", "10.1.2.4:22", true},
+		{"10.0.0.0/8,10.1.2.3/32", "10.1.2.3:22", true},
+		{"10.1.2.3:22", "10.1.2.3:22", true},
+		{"10.1.2.3:22", "10.1.2.3:23", false},
+		{"93.184.216.34/32", "93.184.216.34:22", true},
+		{"127.0.0.0/8", "127.0.0.1:22", true}, // it is not allowed by accident
+	} {
+		for _, scope := range []string{"", "billing="} {
+			var allow []string
+			for _, entry := range split(c.allow) {
+				allow = append(allow, scope+entry)
+			}
+			name := func(context.Context, uuid.UUID) (string, error) { return "billing", nil }
+			g, err := guard.New(guard.Options{Allow: allow, Interfaces: machine, Namespace: name})
+			require.NoError(t, err)
+			g, err = g.For(t.Context(), uuid.New())
+			require.NoError(t, err)
+			if err := g.Control("tcp6", c.address, nil); c.ok {
+				require.NoError(t, err, "%+v", c)
+			} else {
+				require.ErrorIs(t, err, guard.ErrRefused, "%+v", c)
+			}
+		}
+	}
+	_, err := guard.New(guard.Options{Interfaces: func() ([]net.Addr, error) { return nil, errors.New("no netlink") }})
+	require.ErrorContains(t, err, "list the addresses of this machine: no netlink")
 }
 
 // A name is judged by its address, also if the name itself is allowed, and a denied name by the address that it has.

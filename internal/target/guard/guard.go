@@ -36,15 +36,19 @@ var special = ssrf.New(ssrf.WithAnyPort(), ssrf.WithDeniedV4Prefixes(netip.MustP
 
 // metadata are the addresses at which clouds hand out credentials to their machines and containers.
 // Allowing a network that contains one of them does not allow it.
-var metadata = []netip.Addr{
-	netip.MustParseAddr("169.254.169.254"), // AWS, Google, Azure and others
-	netip.MustParseAddr("169.254.170.2"),   // AWS ECS
-	netip.MustParseAddr("169.254.170.23"),  // AWS EKS pods
-	netip.MustParseAddr("168.63.129.16"),   // Azure's second
-	netip.MustParseAddr("169.254.0.23"),    // Tencent
-	netip.MustParseAddr("100.100.100.200"), // Alibaba
-	netip.MustParseAddr("fd00:ec2::254"),   // AWS over IPv6
-	netip.MustParseAddr("fd00:ec2::23"),    // AWS EKS pods over IPv6
+var metadata = []netip.Prefix{
+	netip.MustParsePrefix("169.254.169.254/32"),     // AWS, Google, Azure and others
+	netip.MustParsePrefix("169.254.170.2/32"),       // AWS ECS
+	netip.MustParsePrefix("169.254.170.23/32"),      // AWS EKS pods
+	netip.MustParsePrefix("168.63.129.16/32"),       // Azure's second
+	netip.MustParsePrefix("169.254.0.23/32"),        // Tencent
+	netip.MustParsePrefix("169.254.42.42/32"),       // Scaleway
+	netip.MustParsePrefix("100.100.100.200/32"),     // Alibaba
+	netip.MustParsePrefix("192.0.0.192/32"),         // Oracle, in older images
+	netip.MustParsePrefix("fd00:ec2::/32"),          // AWS over IPv6
+	netip.MustParsePrefix("fd20:ce::254/128"),       // Google over IPv6
+	netip.MustParsePrefix("fd00:c1::a9fe:a9fe/128"), // Oracle over IPv6
+	netip.MustParsePrefix("fd00:42::42/128"),        // Scaleway over IPv6
 }
 
 // publicEntry is the entry of targets.allow that means the public internet.
@@ -58,6 +62,7 @@ type Guard struct {
 	hosts     map[string]bool // host:port
 	denied    []denial        // whatever else is allowed
 	own       []denial        // unless an address or a name with a port is allowed
+	machine   []netip.Addr    // unless an entry names the address alone
 	noPublic  bool            // see Options
 	resolver  *net.Resolver   // nil: the system's
 
@@ -73,6 +78,9 @@ type Options struct {
 	NoPublic bool          // public addresses need an entry too
 	Resolver *net.Resolver // nil: the system's
 
+	// Interfaces returns the addresses of this machine; nil: net.InterfaceAddrs.
+	Interfaces func() ([]net.Addr, error)
+
 	// Namespace returns the name of a namespace. It is asked if an entry of Allow names one.
 	Namespace func(ctx context.Context, id uuid.UUID) (string, error)
 
@@ -80,17 +88,22 @@ type Options struct {
 	Unresolved func(entry string, err error)
 }
 
-// New creates a Guard from the operator's lists. It resolves the names in Deny and Own. A name in Own that has no
-// address is left out: one of several hosts of the database may be gone.
+// New creates a Guard from the operator's lists. It resolves the names in Deny and Own, and reads the addresses of this
+// machine. A name in Own that has no address is left out: one of several hosts of the database may be gone.
 func New(o Options) (*Guard, error) {
 	for key, list := range map[string][]string{"targets.allow": o.Allow, "targets.deny": o.Deny} {
 		if len(list) > maxAllow {
 			return nil, fmt.Errorf("%s has %d entries; at most %d are allowed: join networks", key, len(list), maxAllow)
 		}
 	}
+	machine, err := machineAddresses(o.Interfaces)
+	if err != nil {
+		return nil, err
+	}
 	g := &Guard{
 		addresses: map[netip.AddrPort]bool{}, hosts: map[string]bool{}, noPublic: o.NoPublic, resolver: o.Resolver,
-		scoped: map[string]*Guard{}, names: settings.Names{Read: o.Namespace},
+		machine: slices.DeleteFunc(slices.Clone(machine), netip.Addr.IsLoopback),
+		scoped:  map[string]*Guard{}, names: settings.Names{Read: o.Namespace},
 	}
 	for _, entry := range o.Allow {
 		if entry = strings.TrimSpace(entry); strings.Contains(entry, "=") {
@@ -101,14 +114,14 @@ func New(o Options) (*Guard, error) {
 		}
 	}
 	for _, entry := range o.Deny {
-		found, err := readDenial(g.resolver, strings.TrimSpace(entry))
+		found, err := readDenial(g.resolver, machine, strings.TrimSpace(entry))
 		if err != nil {
 			return nil, err
 		}
 		g.denied = append(g.denied, found...)
 	}
 	for _, entry := range o.Own {
-		found, err := readDenial(g.resolver, entry)
+		found, err := readDenial(g.resolver, machine, entry)
 		if unknown, ok := errors.AsType[*net.DNSError](err); err != nil && !ok {
 			return nil, err
 		} else if ok && o.Unresolved != nil {
@@ -130,7 +143,7 @@ func (g *Guard) scope(entries []string) error {
 		if s == nil {
 			s = &Guard{
 				networks: slices.Clone(g.networks), addresses: maps.Clone(g.addresses), hosts: maps.Clone(g.hosts),
-				denied: g.denied, own: g.own, noPublic: g.noPublic, resolver: g.resolver,
+				denied: g.denied, own: g.own, machine: g.machine, noPublic: g.noPublic, resolver: g.resolver,
 			}
 			g.scoped[namespace] = s
 		}
@@ -241,14 +254,16 @@ func (g *Guard) allowed(to netip.AddrPort) bool {
 	case covers(g.own, to):
 		return false
 	}
-	isMetadata := slices.Contains(metadata, ip)
+	// Services of this machine may trust it: a firewall that keeps others out does not see these connections.
+	isMachine := slices.Contains(g.machine, ip.WithZone(""))
+	alone := isMachine || slices.ContainsFunc(metadata, func(p netip.Prefix) bool { return p.Contains(ip) })
 	for _, network := range g.networks {
-		if network.Contains(ip) && (!isMetadata || network.IsSingleIP()) {
+		if network.Contains(ip) && (!alone || network.IsSingleIP()) {
 			// A NAT64 address embeds an IPv4 address, which must be allowed too.
 			return !ssrf.IPv6NAT64Prefix.Contains(ip) || g.allowed(netip.AddrPortFrom(embeddedIPv4(ip), to.Port()))
 		}
 	}
-	return !g.noPublic && special.SafeAddr(ip) == nil
+	return !g.noPublic && !isMachine && special.SafeAddr(ip) == nil
 }
 
 // embeddedIPv4 returns the last four bytes of an IPv6 address as an IPv4 address.

@@ -59,6 +59,13 @@ func TestControl(t *testing.T) {
 		{all, "100.100.100.200:80", false},
 		{all, "[fd00:ec2::254]:80", false},
 		{all, "[fd00:ec2::23]:80", false},
+		{all, "[fd00:ec2::1:253]:80", false},
+		{all, "[fd20:ce::254]:80", false},
+		{all, "[fd00:c1::a9fe:a9fe]:80", false},
+		{all, "[fd00:42::42]:80", false},
+		{all, "192.0.0.192:80", false},
+		{all, "169.254.42.42:80", false},
+		{all + ",fd00:ec2::254/128", "[fd00:ec2::254]:80", true},
 		{all + ",169.254.169.254/32", "169.254.169.254:80", true},
 		{"169.254.169.254:80", "169.254.169.254:80", true},
 		// NAT64 is allowed for addresses that are allowed without it.
