@@ -18,7 +18,7 @@ type SecretBinding struct {
 	// example.com. A target without a host, such as a command, is not among them.
 	Hosts []string
 	// Kinds are the kinds of targets that may use it. A secret with hosts or kinds is part of a URL only if they include
-	// KindURL.
+	// KindURL, and a header of a message only if they include KindHeader.
 	Kinds []string
 }
 
@@ -32,8 +32,12 @@ type SecretUse struct {
 // receives the secret, on a host that many share.
 const KindURL = "http_url"
 
+// KindHeader is the target of a broker that uses the secret in a header of its messages. The editor of a job chooses
+// the topic, and so who reads the message.
+const KindHeader = "message_header"
+
 // SecretKinds are the kinds of targets that use secrets.
-var SecretKinds = []string{"http", KindURL, "kafka", "nats", "amqp", "command"}
+var SecretKinds = []string{"http", KindURL, "kafka", "nats", "amqp", KindHeader, "command"}
 
 const maxSecretHosts = 100
 
@@ -84,6 +88,11 @@ func (e *NotAllowedError) Error() string { return e.text }
 func (b SecretBinding) Check(name string, use SecretUse) error {
 	if use.Kind == KindURL && b.Bound() && !slices.Contains(b.Kinds, KindURL) {
 		return &NotAllowedError{"the secret " + name + " may only be part of a URL if its kinds include " + KindURL}
+	}
+	if use.Kind == KindHeader && b.Bound() && !slices.Contains(b.Kinds, KindHeader) {
+		return &NotAllowedError{
+			"the secret " + name + " may only be in a header of a message if its kinds include " + KindHeader,
+		}
 	}
 	if len(b.Kinds) > 0 && !slices.Contains(b.Kinds, use.Kind) {
 		return &NotAllowedError{fmt.Sprintf("the secret %s may only be used for targets of kind %s, not %s",

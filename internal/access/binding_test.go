@@ -54,6 +54,12 @@ func TestSecretBinding(t *testing.T) {
 		{access.SecretBinding{Kinds: []string{"http"}}, access.KindURL, "a.example", "part of a URL if"},
 		{access.SecretBinding{hosts.Hosts, []string{access.KindURL}}, access.KindURL, "a.example.org", ""},
 		{access.SecretBinding{hosts.Hosts, []string{access.KindURL}}, access.KindURL, "b.example", "not to b.example"},
+		{access.SecretBinding{}, access.KindHeader, "a.example", ""},
+		{hosts, access.KindHeader, "a.example.org", "in a header of a message if its kinds include message_header"},
+		{access.SecretBinding{Kinds: []string{"kafka"}}, access.KindHeader, "a.example", "in a header of a message if"},
+		{access.SecretBinding{hosts.Hosts, []string{access.KindHeader}}, access.KindHeader, "a.example.org", ""},
+		{access.SecretBinding{hosts.Hosts, []string{access.KindHeader}}, access.KindHeader, "b.example", "not to b.example"},
+		{access.SecretBinding{Kinds: []string{access.KindHeader}}, "kafka", "a.example", "of kind message_header, not kafka"},
 		{access.SecretBinding{hosts.Hosts, []string{access.KindURL}}, "http", "a.example.org", "of kind http_url, not http"},
 		{access.SecretBinding{[]string{"a.example"}, []string{"kafka"}}, "http", "a.example", "of kind kafka, not http"},
 	} {

@@ -218,7 +218,7 @@ func newNode(ctx context.Context, c Config, db *postgres.DB, log *slog.Logger, m
 	n = &node{config: c, db: db, store: store, log: log, bound: m.bound, metrics: m, process: uuid.New()}
 	n.targets = target.New(target.Options{
 		Guard: connect, Secrets: &secret.Cache{Store: db.API(), Log: log}, Report: n.report, Now: n.bound.Now,
-		Kinds:   c.Targets.Enabled(),
+		Kinds: c.Targets.Enabled(), Encrypted: c.Targets.SecretsInClear == config.Refuse,
 		Command: c.commands, Gate: gate.Options{Slots: c.Slots, PerHost: c.Targets.PerHost},
 	})
 	if n.reportKeys, err = reportkey.Read(ctx, db.Admin(), log); err != nil {

@@ -55,6 +55,8 @@ func TestBoundSecretsStayWhereTheyBelong(t *testing.T) {
 			`"subject":"s","token":{"secret":"token"}}}}`},
 		{"POST", "/jobs", `{"name":"x","schedule":"every 24h","target":{"kind":"kafka","config":{"servers":["127.0.0.1",` +
 			`"localhost"],"topic":"t","user":"u","password":{"secret":"token"}}}}`},
+		{"POST", "/jobs", `{"name":"x","schedule":"every 24h","target":{"kind":"kafka","config":{"servers":["127.0.0.1"],` +
+			`"topic":"mine","user":"u","password":{"secret":"token"},"headers":{"x":{"secret":"token"}}}}}`},
 	} {
 		o := operation{method: way.method, media: "application/json"}
 		switch {

@@ -2,11 +2,13 @@ package app
 
 import (
 	"fmt"
+	"net/http"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/access"
+	"github.com/belfry-dev/belfry/internal/config"
 )
 
 // TestSecretsInTheClearWarn: a job that would send a stored secret without encryption is saved, with a warning.
@@ -46,4 +48,15 @@ func TestSecretsInTheClearWarn(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestSecretsInTheClearAreRefused: the setting reaches the targets.
+func TestSecretsInTheClearAreRefused(t *testing.T) {
+	t.Parallel()
+	_, c := serveAPI(t, func(c *Config) { c.Targets.SecretsInClear = config.Refuse })
+	const body = `{"name":"a","schedule":"every 24h","target":{"kind":"http","config":{"url":"%s://x.example/${secret.a}"}}}`
+	status, answer, _ := c.call("POST", "/api/v1/jobs", fmt.Sprintf(body, "http"))
+	require.Equal(t, http.StatusUnprocessableEntity, status, answer)
+	status, answer, _ = c.call("POST", "/api/v1/jobs", fmt.Sprintf(body, "https"))
+	require.Equal(t, http.StatusCreated, status, answer)
 }

@@ -58,7 +58,12 @@ type Targets struct {
 	Deny    string `key:"deny" form:"destinations"`
 	Kinds   string `key:"kinds" default:"http,worker" form:"kinds"`
 	PerHost int    `key:"per_host" default:"0" min:"0" max:"100000"`
+
+	SecretsInClear string `key:"secrets_in_clear" default:"warn" oneof:"warn,refuse"`
 }
+
+// Refuse is the other value of the setting targets.secrets_in_clear.
+const Refuse = "refuse"
 
 // Kinds are the values of the setting targets.kinds.
 const Kinds = "http,worker,amqp,kafka,nats"

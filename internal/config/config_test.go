@@ -69,7 +69,7 @@ func TestDefaults(t *testing.T) {
 		Listen: "127.0.0.1:8420", Slots: 1000, Connections: 16, KeepHistory: 30 * 24 * time.Hour,
 		Drain:     30 * time.Second,
 		LookAhead: time.Minute, SessionTTL: 5 * time.Second, WorkerTTL: 15 * time.Second,
-		Canary: true, Targets: config.Targets{Kinds: "http,worker"},
+		Canary: true, Targets: config.Targets{Kinds: "http,worker", SecretsInClear: "warn"},
 		API: config.API{KeyRate: 1000, KeyBurst: 2000, Connections: 8, Requests: 200},
 		OIDC: config.OIDC{
 			Name: "single sign-on", Scopes: "openid profile email", NameClaim: "email", GroupsClaim: "groups",

@@ -37,6 +37,8 @@ var help = map[string]string{ //nolint:gosec // names of settings, and no secret
 		"noop needs no entry, and commands have settings of their own",
 	"targets.per_host": "maximum number of deliveries of one namespace to one host or broker in progress on this node; " +
 		"0 means no limit other than slots, of which one host may use three fifths",
+	"targets.secrets_in_clear": "what happens to jobs that would send a stored secret to another machine without TLS: " +
+		"warn means a warning when such a job is saved; refuse means that it cannot be saved, and that its runs fail",
 
 	"secrets.keyset": "keys that encrypt the secrets of targets, as printed by belfry secret keyset, " +
 		"the same on all nodes; empty means none",

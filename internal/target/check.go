@@ -55,7 +55,7 @@ func (c Checks) New(ctx context.Context, p access.Principal) func(of job.Target)
 		}
 		uses := t.Uses(of.Config)
 		var missing []string
-		for _, name := range slices.Concat(uses.Names, uses.InURL) {
+		for _, name := range uses.All() {
 			if _, known := bindings[name]; !known && !slices.Contains(missing, name) {
 				missing = append(missing, name)
 			}
@@ -81,6 +81,7 @@ func (c Checks) New(ctx context.Context, p access.Principal) func(of job.Target)
 		}
 		check(uses.Names, uses.SecretUse)
 		check(uses.InURL, access.SecretUse{Kind: access.KindURL, Hosts: uses.Hosts})
+		check(uses.InHeader, access.SecretUse{Kind: access.KindHeader, Hosts: uses.Hosts})
 		return errors.Join(problems...)
 	}
 }

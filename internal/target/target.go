@@ -47,6 +47,8 @@ type Options struct {
 	Report func(a job.Attempt) (url, token string)
 	// Kinds are the enabled kinds. Nil: all. The kinds noop, and command with Command, are always enabled.
 	Kinds []string
+	// Encrypted means that no secret is sent over a network without encryption.
+	Encrypted bool
 	// Gate limits the deliveries per host and per namespace.
 	Gate gate.Options
 	// Now returns the time for signatures. Nil: the machine's clock.
@@ -73,6 +75,11 @@ func New(opts Options) map[string]Target {
 	maps.DeleteFunc(all, func(kind string, _ Target) bool {
 		return opts.Kinds != nil && !slices.Contains(opts.Kinds, kind)
 	})
+	if opts.Encrypted {
+		for kind, t := range all {
+			all[kind] = encrypted{t}
+		}
+	}
 	all["noop"] = noop.New()
 	if opts.Command != nil {
 		all["command"] = opts.Command

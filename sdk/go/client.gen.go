@@ -4171,7 +4171,7 @@ type SecretBinding struct {
 	// Hosts The hosts that may receive the secret: names such as hooks.example.com, *.example.com for all names below example.com, or addresses. All servers of a broker must be among them. A command has no host. Empty: all.
 	Hosts []string `json:"hosts,omitempty,omitzero"`
 
-	// Kinds The kinds of targets that may use the secret: http, http_url, kafka, nats, amqp, command. Empty: all. A secret with hosts or kinds is part of a URL only if kinds has http_url.
+	// Kinds The kinds of targets that may use the secret: http, http_url, kafka, nats, amqp, message_header, command. Empty: all. A secret with hosts or kinds is part of a URL only if kinds has http_url, and in a header of a message only if kinds has message_header.
 	Kinds []string `json:"kinds,omitempty,omitzero"`
 }
 
@@ -4193,7 +4193,7 @@ type SecretRequest struct {
 	// Examples: 24h
 	KeepPreviousFor string `json:"keep_previous_for,omitempty,omitzero"`
 
-	// Kinds The kinds of targets that may use the secret: http, http_url, kafka, nats, amqp, command. Empty: all. A secret with hosts or kinds is part of a URL only if kinds has http_url.
+	// Kinds The kinds of targets that may use the secret: http, http_url, kafka, nats, amqp, message_header, command. Empty: all. A secret with hosts or kinds is part of a URL only if kinds has http_url, and in a header of a message only if kinds has message_header.
 	Kinds []string `json:"kinds,omitempty,omitzero"`
 
 	// Value The secret. It is never shown again.

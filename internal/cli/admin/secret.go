@@ -46,7 +46,8 @@ at its end. It cannot be an argument: other users of the machine see arguments.
 
 With --host or --kind, only jobs with such targets can use the secret. If it exists
 already, only an admin can change that; without them it stays as it is. Such a secret can
-be part of a URL only with --kind http_url.`,
+be part of a URL only with --kind http_url, and in a header of a message to a broker only
+with --kind message_header.`,
 		Example: `  belfry secret set api-token <token.txt
   belfry secret set api-token --host hooks.example.com --host '*.example.org' <token.txt
   belfry secret set client-key --file key.pem
@@ -101,7 +102,8 @@ func (b *binding) flags(cmd *cobra.Command) {
 	cmd.Flags().StringSliceVar(&b.hosts, "host", nil,
 		"a host that may receive the secret, such as hooks.example.com or *.example.com; may be repeated")
 	cmd.Flags().StringSliceVar(&b.kinds, "kind", nil,
-		"a kind of target that may use the secret: http, http_url (in the URL), kafka, nats, amqp or command; may be repeated")
+		"a kind of target that may use the secret: http, http_url (in the URL), kafka, nats, amqp, "+
+			"message_header (in headers of messages) or command; may be repeated")
 }
 
 // body has the lists that flags set.
@@ -123,7 +125,8 @@ func newSecretBind() *cobra.Command {
 		Long: `Change the hosts that may receive a secret and the kinds of targets that may use it.
 This needs the role admin. --host '' and --kind '' allow all. Runs of jobs that use
 the secret elsewhere fail from then on, and such jobs cannot be saved. A secret with hosts
-or kinds can be part of a URL only with --kind http_url.`,
+or kinds can be part of a URL only with --kind http_url, and in a header of a message to a
+broker only with --kind message_header.`,
 		Example: `  belfry secret bind api-token --host hooks.example.com
   belfry secret bind chat-path --host hooks.example.com --kind http_url
   belfry secret bind dump-password --kind command --host ''`,

@@ -88,8 +88,10 @@ func (SecretBinding) Descriptions() map[string]string {
 	return map[string]string{
 		"hosts": "The hosts that may receive the secret: names such as hooks.example.com, *.example.com for all names below " +
 			"example.com, or addresses. All servers of a broker must be among them. A command has no host. Empty: all.",
-		"kinds": "The kinds of targets that may use the secret: http, http_url, kafka, nats, amqp, command. Empty: all. " +
-			"A secret with hosts or kinds is part of a URL only if kinds has http_url.",
+		"kinds": "The kinds of targets that may use the secret: http, http_url, kafka, nats, amqp, " +
+			"message_header, command. Empty: all. " +
+			"A secret with hosts or kinds is part of a URL only if kinds has http_url, " +
+			"and in a header of a message only if kinds has message_header.",
 	}
 }
 

@@ -44,7 +44,7 @@ func (c *Config) Uses() secret.Uses {
 		out.Add(c.TLS.Key)
 	}
 	for _, h := range c.Headers {
-		out.Add(h.Secret)
+		out.AddHeader(h.Secret)
 	}
 	out.Clear = c.Clear(c.Password)
 	return out

@@ -64,7 +64,7 @@ func (c *Config) Message(ctx context.Context, o *Options, a *job.Attempt) (*Mess
 		if h.Template != nil {
 			value, err = h.Template.Text(m.Facts)
 		} else {
-			value, err = c.ReadSecret(ctx, o, a.Namespace, h.Secret)
+			value, err = c.readHeader(ctx, o, a.Namespace, h.Secret)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("header %s: %w", name, err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/target/guard"
 	"github.com/belfry-dev/belfry/internal/target/message"
@@ -34,7 +35,20 @@ type secretError struct{ error }
 func (c *Config) ReadSecret(
 	ctx context.Context, o *Options, namespace uuid.UUID, t secret.Text,
 ) (string, error) {
-	text, err := t.Read(ctx, o.Secrets, namespace, c.use)
+	return readSecret(ctx, o, namespace, t, c.use)
+}
+
+// readHeader returns the value of a secret in a header of a message.
+func (c *Config) readHeader(
+	ctx context.Context, o *Options, namespace uuid.UUID, t secret.Text,
+) (string, error) {
+	return readSecret(ctx, o, namespace, t, access.SecretUse{Kind: access.KindHeader, Hosts: c.use.Hosts})
+}
+
+func readSecret(
+	ctx context.Context, o *Options, namespace uuid.UUID, t secret.Text, use access.SecretUse,
+) (string, error) {
+	text, err := t.Read(ctx, o.Secrets, namespace, use)
 	if err != nil && !secret.Permanent(err) {
 		err = &secretError{err}
 	}

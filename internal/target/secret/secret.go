@@ -71,6 +71,8 @@ type Uses struct {
 	access.SecretUse
 	Names []string
 	InURL []string // names of the secrets in the URL, which are read for the kind access.KindURL
+	// InHeader are names of the secrets in headers of messages, which are read for the kind access.KindHeader.
+	InHeader []string
 	// Clear says that the value of one of them would be sent over a network without encryption.
 	Clear bool
 }
@@ -84,10 +86,19 @@ func Remote(hosts []string) bool {
 }
 
 // Add adds the secrets that settings name, each once.
-func (u *Uses) Add(settings ...Text) {
+func (u *Uses) Add(settings ...Text) { u.Names = add(u.Names, settings) }
+
+// AddHeader adds the secret that a header of messages names.
+func (u *Uses) AddHeader(value Text) { u.InHeader = add(u.InHeader, []Text{value}) }
+
+func add(names []string, settings []Text) []string {
 	for _, t := range settings {
-		if t.Secret != "" && !slices.Contains(u.Names, t.Secret) {
-			u.Names = append(u.Names, t.Secret)
+		if t.Secret != "" && !slices.Contains(names, t.Secret) {
+			names = append(names, t.Secret)
 		}
 	}
+	return names
 }
+
+// All returns the names of all secrets. One that is used in several ways may be there more than once.
+func (u *Uses) All() []string { return slices.Concat(u.Names, u.InURL, u.InHeader) }

@@ -165,14 +165,18 @@ func secretsHidden(b *bundle) {
 // permanently, and nothing is sent.
 func boundSecrets(b *bundle) {
 	uses := b.target.Uses(b.config)
-	if !slices.Contains(uses.Names, SecretName) {
+	use := uses.SecretUse
+	switch {
+	case slices.Contains(uses.InHeader, SecretName):
+		use.Kind = access.KindHeader
+	case !slices.Contains(uses.Names, SecretName):
 		b.Fatalf("Uses(the config) does not name the secret: %+v", uses)
 	}
 	for _, elsewhere := range []access.SecretBinding{
 		{Hosts: []string{"other.example.com"}},
 		{Kinds: []string{"other"}},
 		{Hosts: uses.Hosts, Kinds: []string{"other"}},
-		{Hosts: []string{"other.example.com"}, Kinds: []string{uses.Kind}},
+		{Hosts: []string{"other.example.com"}, Kinds: []string{use.Kind}},
 	} {
 		b.stored.binding = elsewhere
 		out := b.deliver(b.Context(), b.attempt(1, patience))
@@ -180,7 +184,7 @@ func boundSecrets(b *bundle) {
 		if !strings.Contains(out.Message, "the secret "+SecretName+" may only be ") {
 			b.Errorf("the message does not say why: %q", out.Message)
 		}
-		if elsewhere.Check(SecretName, uses.SecretUse) == nil {
+		if elsewhere.Check(SecretName, use) == nil {
 			b.Errorf("Uses(the config) = %+v, so it could be saved for a secret that is bound to %+v", uses, elsewhere)
 		}
 	}
@@ -189,6 +193,6 @@ func boundSecrets(b *bundle) {
 		b.Errorf("it was sent: %+v", d)
 	default:
 	}
-	b.stored.binding = access.SecretBinding{Hosts: uses.Hosts, Kinds: []string{uses.Kind}}
+	b.stored.binding = access.SecretBinding{Hosts: uses.Hosts, Kinds: []string{use.Kind}}
 	b.want(b.deliver(b.Context(), b.attempt(1, patience)), job.Succeeded, false)
 }
