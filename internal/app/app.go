@@ -185,6 +185,7 @@ type node struct {
 	metrics *metrics
 	bound   *clock.Bound
 	targets map[string]target.Target
+	secrets *secret.Cache
 	wakes   *wakes
 
 	refusals   refusal.Log
@@ -216,8 +217,9 @@ func newNode(ctx context.Context, c Config, db *postgres.DB, log *slog.Logger, m
 	}
 	store := db.Engine()
 	n = &node{config: c, db: db, store: store, log: log, bound: m.bound, metrics: m, process: uuid.New()}
+	n.secrets = &secret.Cache{Store: db.API(), Log: log}
 	n.targets = target.New(target.Options{
-		Guard: connect, Secrets: &secret.Cache{Store: db.API(), Log: log}, Report: n.report, Now: n.bound.Now,
+		Guard: connect, Secrets: n.secrets, Report: n.report, Now: n.bound.Now,
 		Kinds: c.Targets.Enabled(), Encrypted: c.Targets.SecretsInClear == config.Refuse,
 		Command: c.commands, Gate: gate.Options{Slots: c.Slots, PerHost: c.Targets.PerHost},
 	})

@@ -135,12 +135,13 @@ type apiStore struct {
 func (n *node) newAPI(db *postgres.DB) *server.Server {
 	store := apiStore{db.API(), db.Admin(), db.Engine(), db.Views(), db.Operations()}
 	checks := target.Checks{Targets: n.targets, Kinds: config.AllKinds(), Bindings: store}
+	redactor := target.Redactor{Targets: n.targets, Secrets: n.secrets, Reported: store.ReportedTarget}
 	options := server.Options{
 		Keys: store, Jobs: store, Verbs: store, Versions: store, Ledger: store, Load: store,
 		Stories: store, DeadLetters: store, Operations: store, Logins: store, LoginCode: n.config.LoginCode,
 		OIDC:  n.config.provider(),
 		Views: store, Overview: store, Live: store,
-		Queues: store, Workers: n.pull, Secrets: store, Reports: store, ReportKeys: n.reportKeys, Cluster: store,
+		Queues: store, Workers: n.pull, Secrets: store, Reports: store, Redact: redactor.Redact, ReportKeys: n.reportKeys, Cluster: store,
 		Audit: store, Quotas: store, Refused: n.refusals.Note, Interrupt: n.engine.Interrupt, Classify: classify,
 		Check: checks.New, Clear: checks.Clear,
 		Version: n.config.Version, TraceURL: n.config.Tracing.URL, Log: n.log, Observe: n.metrics,

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -28,6 +29,29 @@ func (e *Engine) ReportRun(ctx context.Context, r access.Report, o job.Outcome) 
 		return fmt.Errorf("report on a run: %w", job.ErrStale)
 	}
 	return nil
+}
+
+// ReportedTarget returns the target of the live run that a report is about, or ErrNotFound.
+func (e *Engine) ReportedTarget(ctx context.Context, r access.Report) (of job.Target, err error) {
+	var text string
+	k := r.Key
+	err = e.api.db.Query(ctx, pool.In(r.Namespace, pool.KeyLookups), func(rows pgx.Rows) error {
+		text, err = pgx.CollectExactlyOneRow(rows, pgx.RowTo[string])
+		return err
+	}, `SELECT v.definition
+FROM run r JOIN job_version v ON v.partition = r.partition AND v.job_id = r.job_id AND v.version = r.version
+WHERE r.partition = $1 AND r.job_id = $2 AND r.due_at = $3 AND r.seq = $4`, k.Partition, k.Job, k.DueAt, k.Seq)
+	if noRows(err) {
+		return of, ErrNotFound
+	}
+	var d job.Definition
+	if err == nil {
+		err = json.Unmarshal([]byte(text), &d)
+	}
+	if err != nil {
+		return of, fmt.Errorf("read the target of a run: %w", err)
+	}
+	return d.Target, nil
 }
 
 func (e *Engine) checkReport(ctx context.Context, r access.Report) error {

@@ -56,7 +56,10 @@ type completeRunInput struct {
 func (s *Server) completeRun(ctx context.Context, in *completeRunInput) (*struct{}, error) {
 	o := job.Outcome{Kind: job.Succeeded}
 	if in.Body != nil {
-		o.Message = oneLine(in.Body.Message)
+		var err error
+		if o.Message, err = s.reportText(ctx, in.Body.Message); err != nil {
+			return nil, err
+		}
 	}
 	return nil, s.report(ctx, o)
 }
@@ -77,10 +80,13 @@ func (s *Server) failRun(ctx context.Context, in *failRunInput) (*struct{}, erro
 	o := job.Outcome{Kind: job.Failed, Retryable: true, Message: "the target reported a failure"}
 	if b := in.Body; b != nil {
 		o.Retryable = !b.Final
-		if b.Message != "" {
-			o.Message = oneLine(b.Message)
+		text, err := s.reportText(ctx, b.Message)
+		if err != nil {
+			return nil, err
 		}
-		var err error
+		if text != "" {
+			o.Message = text
+		}
 		o.RetryAfter, err = b.RetryAfter.Parse("retry_after", 0, "5m")
 		if err != nil || o.RetryAfter < 0 || o.RetryAfter > job.MaxRetryAfter {
 			return nil, &problem.Problem{
@@ -89,6 +95,16 @@ func (s *Server) failRun(ctx context.Context, in *failRunInput) (*struct{}, erro
 		}
 	}
 	return nil, s.report(ctx, o)
+}
+
+// reportText returns the message of a report as it is stored: on one line, and without the secrets of the run.
+func (s *Server) reportText(ctx context.Context, text string) (_ string, err error) {
+	if text != "" && s.opts.Redact != nil {
+		if text, err = s.opts.Redact(ctx, rest.Report(ctx), text); err != nil {
+			return "", err
+		}
+	}
+	return oneLine(text), nil
 }
 
 // report writes the outcome of an attempt. A target that did not get the response to its report sends

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 
@@ -37,6 +38,8 @@ type Options struct {
 	Workers     Workers
 	Secrets     secrets.Store
 	Reports     Reports
+	// Redact removes the secrets of a run from the text of a report on it. nil: there are none.
+	Redact func(ctx context.Context, r access.Report, text string) (string, error)
 	// ReportKeys has the cluster's keys for run tokens; nil: every run token is rejected.
 	ReportKeys access.ReportKeyRing
 	Cluster    cluster.Clusters

@@ -110,8 +110,7 @@ func (t *Target) fillURL(ctx context.Context, d *delivery, a *job.Attempt) *job.
 			return unusable(name, fmt.Sprintf("it has more than %d bytes, which is too long for a URL", maxURL))
 		}
 		values[name] = value
-		d.hide = append(d.hide, value, pathEscape(value), url.QueryEscape(value))
-		d.hide = append(d.hide, segments(pathEscape(value))...)
+		d.hide = append(d.hide, URLForms(value)...)
 	}
 	fill := func(text string, escape func(string) string) string {
 		return urlSecret.ReplaceAllStringFunc(text, func(found string) string {
@@ -130,6 +129,12 @@ func (t *Target) fillURL(ctx context.Context, d *delivery, a *job.Attempt) *job.
 	u.RawQuery = fill(u.RawQuery, url.QueryEscape)
 	d.req.URL = &u
 	return nil
+}
+
+// URLForms returns the spellings of a secret in a URL, which must be redacted.
+func URLForms(value string) []string {
+	escaped := pathEscape(value)
+	return append([]string{value, escaped, url.QueryEscape(value)}, segments(escaped)...)
 }
 
 // pathEscape escapes a value for a path. Its slashes stay, because the secret of many webhooks is several segments.

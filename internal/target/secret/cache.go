@@ -61,6 +61,13 @@ func (s *Cache) Secret(
 	return found, nil
 }
 
+// Values returns the newest value of a secret and, for a while after a change, the previous one, wherever the secret may
+// be used. They are for Redact: text of someone else may repeat a secret that was bound to another host since.
+func (s *Cache) Values(ctx context.Context, namespace uuid.UUID, name string) ([]string, error) {
+	found, err := s.find(ctx, namespace, name)
+	return found.Values, err
+}
+
 func (s *Cache) find(ctx context.Context, namespace uuid.UUID, name string) (access.Secret, error) {
 	key := cacheKey{namespace, name}
 	s.mu.Lock()

@@ -2,6 +2,7 @@ package secret
 
 import (
 	"cmp"
+	"encoding/base64"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,6 +12,8 @@ const (
 	// minLength of a value that is redacted. Shorter values are too weak to be secrets, and redacting them
 	// would make messages unreadable.
 	minLength = 6
+	// minEncoded is the length of a value that is also redacted in base64.
+	minEncoded = 8
 	// placeholder replaces a secret.
 	placeholder = "[hidden]"
 )
@@ -31,6 +34,26 @@ func Forms(values []string) (forms []string) {
 		return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b))
 	})
 	return slices.Compact(forms)
+}
+
+// Base64 returns the values that are long enough as they are in base64, in both alphabets: alone, or within a longer text
+// such as user:password. There, the characters before and after a value that also depend on the rest of the text are not
+// part of it. They have at most 4 bits of it on each side.
+func Base64(values []string) (out []string) {
+	for _, s := range values {
+		if len(s) < minEncoded {
+			continue
+		}
+		for before := range 3 { // bytes, modulo 3
+			text := append(make([]byte, before), s...)
+			from, to := (8*before+5)/6, 8*len(text)/6
+			for _, alphabet := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+				encoded := alphabet.EncodeToString(text)
+				out = append(out, encoded[from:], encoded[from:to])
+			}
+		}
+	}
+	return out
 }
 
 // Redact replaces secrets, given by their Forms, in text that someone else wrote. Call it before the
