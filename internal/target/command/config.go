@@ -128,6 +128,7 @@ func parse(raw []byte) (config, error) {
 		}
 	}
 	r.program(&c)
+	r.variables(&c)
 	return c, r.Err()
 }
 

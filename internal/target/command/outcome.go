@@ -65,6 +65,7 @@ func (c *config) outcome(ctx context.Context, timeout time.Duration, r runner.Re
 	case runner.Lost:
 		return failed(true, "its result is unknown: "+r.Detail)
 	default:
+		r.Detail = o.showAll(r.Detail) // it may have output of the command
 		return notRun(true)
 	}
 }

@@ -78,7 +78,7 @@ func (o *output) flush(all bool) {
 			// The part that stays in pending is long enough for the beginning of a secret.
 			cut := len(o.pending)
 			if !all {
-				cut = maxLine
+				cut = o.cut()
 			}
 			o.append(o.show(string(o.pending[:cut])) + "\n")
 			o.pending = o.pending[cut:]
@@ -87,6 +87,18 @@ func (o *output) flush(all bool) {
 			return
 		}
 	}
+}
+
+// cut returns where to cut a line that is too long: before a secret, and not within it.
+func (o *output) cut() int {
+	cut := maxLine
+	for _, form := range o.secrets {
+		from, to := max(cut-len(form)+1, 0), min(cut+len(form)-1, len(o.pending))
+		if i := bytes.Index(o.pending[from:to], []byte(form)); i >= 0 && from+i > 0 {
+			cut = from + i
+		}
+	}
+	return cut
 }
 
 // append adds a line and cuts off whole lines from the beginning.
@@ -116,13 +128,23 @@ func (o *output) show(line string) string {
 	line = secret.RedactPiece(line, o.secrets)
 	line = strings.TrimRight(line, "\r")
 	line = line[strings.LastIndexByte(line, '\r')+1:]
-	line = sequences.ReplaceAllString(line, "")
+	// Without the sequences, the parts of a secret are next to each other.
+	line = secret.RedactPiece(sequences.ReplaceAllString(line, ""), o.secrets)
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) || r == '\t' {
 			return r
 		}
 		return '\uFFFD'
 	}, strings.ToValidUTF8(line, "\uFFFD"))
+}
+
+// showAll prepares several lines to be shown.
+func (o *output) showAll(text string) string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		lines[i] = o.show(line)
+	}
+	return strings.Join(lines, "\n")
 }
 
 // lastLines returns the end of a text as one line, at most limit bytes long.

@@ -3,24 +3,28 @@ package command
 import (
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/belfry-dev/belfry/internal/target/command/runner"
 )
 
 func TestOutput(t *testing.T) {
 	t.Parallel()
 	for wrote, want := range map[string]string{
-		"a\nb":                               "a\nb\n",
-		"a\r\nb\r\n":                         "a\nb\n",
-		"10 %\r20 %\r30 %\n":                 "30 %\n",
-		"\x1b[1;31mred\x1b[0m\x1b]0;t\x07!":  "red!\n",
-		"\x00\x07\xff\u202e\u009b31m":        "\uFFFD\uFFFD\uFFFD\uFFFD\uFFFD31m\n",
-		"tab\tä€😀":                           "tab\tä€😀\n",
-		"key=top-secret-1 key2=\"multi li\"": "key=[hidden] key2=\"multi li\"\n",
-		"":                                   "",
+		"a\nb":                                       "a\nb\n",
+		"a\r\nb\r\n":                                 "a\nb\n",
+		"10 %\r20 %\r30 %\n":                         "30 %\n",
+		"\x1b[1;31mred\x1b[0m\x1b]0;t\x07!":          "red!\n",
+		"\x00\x07\xff\u202e\u009b31m":                "\uFFFD\uFFFD\uFFFD\uFFFD\uFFFD31m\n",
+		"tab\tä€😀":                                   "tab\tä€😀\n",
+		"key=top-secret-1 key2=\"multi li\"":         "key=[hidden] key2=\"multi li\"\n",
+		"\x1b[31mtop-\x1b[0msecret\x1b[1m-1\x1b[0m!": "[hidden]!\n",
+		"": "",
 	} {
 		o := newOutput([]string{"top-secret-1", "li"})
 		for _, b := range []byte(wrote) { // byte by byte
@@ -41,6 +45,34 @@ func TestOutputThatWasCut(t *testing.T) {
 	o.end()
 	got, _ := o.read()
 	require.Equal(t, "first\nsec\n[… 100 bytes left out …]\nsecond\n", got)
+}
+
+// TestLongLinesAreNotCutWithinASecret: the two parts of a short secret would be too short to be recognized.
+func TestLongLinesAreNotCutWithinASecret(t *testing.T) {
+	t.Parallel()
+	for before := maxLine - 11; before <= maxLine+1; before++ {
+		o := newOutput([]string{"0123456789", "9876543210"})
+		o.add([]byte(strings.Repeat("y", before)+"0123456789"+strings.Repeat("y", maxLine)), 0)
+		o.end()
+		got, _ := o.read()
+		require.Equal(t, strings.Repeat("y", before)+"[hidden]"+strings.Repeat("y", maxLine),
+			strings.ReplaceAll(got, "\n", ""))
+	}
+	long := newOutput([]string{strings.Repeat("x", 3*maxLine)})
+	long.add([]byte(strings.Repeat("x", 3*maxLine)+"\nend"), 0)
+	long.end()
+	got, _ := long.read()
+	require.NotContains(t, got, "xx")
+	require.Contains(t, got, "end")
+}
+
+// TestDetailsDoNotShowSecrets: why a command did not start may quote what it wrote.
+func TestDetailsDoNotShowSecrets(t *testing.T) {
+	t.Parallel()
+	got := new(config).outcome(t.Context(), time.Minute,
+		runner.Result{End: runner.NotStarted, Detail: "it did not start: key top-\x1b[0msecret-1\nof top-secret-1"},
+		newOutput([]string{"top-secret-1"}))
+	require.Equal(t, "not run: it did not start: key [hidden] of [hidden]", got.Message)
 }
 
 // TestNoSecretInAnyPieces: a secret is never shown, whatever surrounds it and however it is split. Nor are
