@@ -103,8 +103,17 @@ type KeyParams struct {
 	Actor     string
 }
 
-// MaxKeyLife bounds the lifetime of a key that expires.
-const MaxKeyLife = 10 * 366 * 24 * time.Hour
+// The bounds of the lifetime of a key that expires. The database has no shorter time than a microsecond.
+const (
+	MinKeyLife = time.Millisecond
+	MaxKeyLife = 10 * 366 * 24 * time.Hour
+)
+
+// KeyLifeProblem is the problem with a lifetime that is out of bounds.
+func KeyLifeProblem() *problem.Problem {
+	return problem.New("expires_in", "it is not between 1ms and 10 years",
+		"write for example 90d, or leave it out for a key that does not expire")
+}
 
 // Validate returns all problems at once: see [problem.All].
 func (p KeyParams) Validate() error {
@@ -112,8 +121,8 @@ func (p KeyParams) Validate() error {
 	job.CheckName(&c, p.Name)
 	problem.OneOf(&c, "role", p.Role, append(slices.Clone(Roles), Worker)...)
 	checkKeyQueues(&c, p)
-	if p.ExpiresIn < 0 || p.ExpiresIn > MaxKeyLife {
-		c.Add("expires_in", "it is not between 0 and 10 years", "leave it out for a key that does not expire")
+	if p.ExpiresIn != 0 && (p.ExpiresIn < MinKeyLife || p.ExpiresIn > MaxKeyLife) {
+		c = append(c, KeyLifeProblem())
 	}
 	return c.Err()
 }

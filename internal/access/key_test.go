@@ -138,6 +138,9 @@ func TestKeyParamsValidate(t *testing.T) {
 			access.KeyParams{Name: "a", Role: access.Editor, Queues: []string{"mail"}}, []string{"queues"},
 		},
 		"negative life": {access.KeyParams{Name: "a", Role: access.Admin, ExpiresIn: -1}, []string{"expires_in"}},
+		"no life": {
+			access.KeyParams{Name: "a", Role: access.Admin, ExpiresIn: time.Nanosecond}, []string{"expires_in"},
+		},
 		"life too long": {
 			access.KeyParams{Name: "a", Role: access.Admin, ExpiresIn: access.MaxKeyLife + time.Second},
 			[]string{"expires_in"},

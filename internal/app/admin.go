@@ -54,21 +54,22 @@ func MakeServerRole(ctx context.Context, url, role, password string) error {
 	return Grant(ctx, url, GrantParams{Role: role})
 }
 
-// FirstKey creates the first key of the default namespace and returns its secret; empty: it has a key.
-func FirstKey(ctx context.Context, at Database) (string, error) {
+// FirstKey creates the first key of the default namespace and returns its secret; empty: it has a key. A life of 0 means
+// that it does not expire.
+func FirstKey(ctx context.Context, at Database, life time.Duration) (string, error) {
 	return database.From(ctx, at, func(db *postgres.DB) (string, error) {
-		return db.Admin().FirstKey(ctx, access.DefaultNamespace, 0)
+		return db.Admin().FirstKey(ctx, access.DefaultNamespace, life)
 	})
 }
 
-// CreateNamespace creates a namespace and returns the secret of its first key.
-func CreateNamespace(ctx context.Context, at Database, name string) (secret string, err error) {
+// CreateNamespace creates a namespace and returns the secret of its first key, whose life is as that of FirstKey.
+func CreateNamespace(ctx context.Context, at Database, name string, life time.Duration) (secret string, err error) {
 	return database.From(ctx, at, func(db *postgres.DB) (string, error) {
 		n, err := db.Admin().CreateNamespace(ctx, name)
 		if err != nil {
 			return "", err
 		}
-		return db.Admin().FirstKey(ctx, n.ID, 0)
+		return db.Admin().FirstKey(ctx, n.ID, life)
 	})
 }
 
@@ -85,13 +86,13 @@ func Quotas(ctx context.Context, at Database, name string, set access.QuotaParam
 }
 
 // CreateKey creates a key of a namespace and returns its secret, also for an operator who has lost the last key.
-func CreateKey(ctx context.Context, at Database, namespace, name string, role access.Role) (secret string, err error) {
+func CreateKey(ctx context.Context, at Database, namespace string, p access.KeyParams) (secret string, err error) {
 	return database.From(ctx, at, func(db *postgres.DB) (string, error) {
-		id, err := db.Admin().NamespaceNamed(ctx, namespace)
-		if err != nil {
+		p.Actor = "belfry"
+		if p.Namespace, err = db.Admin().NamespaceNamed(ctx, namespace); err != nil {
 			return "", err
 		}
-		_, secret, err = db.API().CreateKey(ctx, access.KeyParams{Namespace: id, Name: name, Role: role, Actor: "belfry"})
+		_, secret, err = db.API().CreateKey(ctx, p)
 		return secret, err
 	})
 }

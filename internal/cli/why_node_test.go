@@ -36,7 +36,8 @@ type whyNode struct {
 func newWhyNode(t *testing.T) *whyNode {
 	t.Helper()
 	url, pool := pgtest.ServerURL(t)
-	key, err := app.CreateKey(t.Context(), app.Database{URL: pool.Config().ConnString()}, "default", "oncall", access.Admin)
+	key, err := app.CreateKey(t.Context(), app.Database{URL: pool.Config().ConnString()}, "default",
+		access.KeyParams{Name: "oncall", Role: access.Admin})
 	require.NoError(t, err)
 	n := &whyNode{pool: pool, release: make(chan struct{}), config: config.Default()}
 	n.config.DatabaseURL, n.config.Listen, n.config.Name, n.config.Drain = url, freeAddress(t), "node-1", time.Second

@@ -221,7 +221,8 @@ func (d *devServer) prepare(ctx context.Context, dir, ownerURL string) error {
 			owner.Keyset = d.secrets.Keyset
 		}
 		if d.secrets.Key == "" {
-			if d.secrets.Key, err = app.CreateKey(ctx, owner, "default", "belfry dev", access.Admin); err != nil {
+			key := access.KeyParams{Name: "belfry dev", Role: access.Admin}
+			if d.secrets.Key, err = app.CreateKey(ctx, owner, "default", key); err != nil {
 				return err
 			}
 		}

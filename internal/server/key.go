@@ -64,10 +64,22 @@ func wireKey(k access.APIKey) Key {
 
 // KeyRequest describes a new key.
 type KeyRequest struct {
-	Name      string        `json:"name" minLength:"1" maxLength:"200" doc:"What it is for." example:"ci"`
-	Role      Role          `json:"role" doc:"The rights of the key."`
-	Queues    []string      `json:"queues,omitempty" maxItems:"100" doc:"Queues of a worker. They need not exist."`
-	ExpiresIn rest.Duration `json:"expires_in,omitempty" doc:"Time until it expires. Default: never." example:"90d"`
+	Name      string         `json:"name" minLength:"1" maxLength:"200" doc:"What it is for." example:"ci"`
+	Role      Role           `json:"role" doc:"The rights of the key."`
+	Queues    []string       `json:"queues,omitempty" maxItems:"100" doc:"Queues of a worker. They need not exist."`
+	ExpiresIn *rest.Duration `json:"expires_in,omitempty" doc:"Time until it expires, up to 10 years. Default: never." example:"90d"`
+}
+
+// life returns how long the key works. 0: it does not expire.
+func (r *KeyRequest) life() (time.Duration, error) {
+	if r.ExpiresIn == nil {
+		return 0, nil
+	}
+	life, err := r.ExpiresIn.Parse("expires_in", 0, "90d")
+	if err == nil && life < access.MinKeyLife {
+		err = access.KeyLifeProblem()
+	}
+	return life, err
 }
 
 type createKeyInput struct {
@@ -85,7 +97,7 @@ type createKeyOutput struct {
 }
 
 func (s *Server) createKey(ctx context.Context, in *createKeyInput) (*createKeyOutput, error) {
-	expiresIn, err := in.Body.ExpiresIn.Parse("expires_in", 0, "90d")
+	expiresIn, err := in.Body.life()
 	if err != nil {
 		return nil, err
 	}

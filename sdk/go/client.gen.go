@@ -2730,7 +2730,7 @@ type KeyList struct {
 
 // KeyRequest defines model for KeyRequest.
 type KeyRequest struct {
-	// ExpiresIn Time until it expires. Default: never.
+	// ExpiresIn Time until it expires, up to 10 years. Default: never.
 	//
 	// Examples: 90d
 	ExpiresIn string `json:"expires_in,omitempty,omitzero"`

@@ -109,7 +109,7 @@ type space struct {
 
 func (c *cluster) newSpace(t *testing.T) *space {
 	t.Helper()
-	key, err := app.CreateNamespace(t.Context(), app.Database{URL: c.database}, fmt.Sprintf("docs-%d", c.spaces.Add(1)))
+	key, err := app.CreateNamespace(t.Context(), app.Database{URL: c.database}, fmt.Sprintf("docs-%d", c.spaces.Add(1)), 0)
 	require.NoError(t, err)
 	return &space{cluster: c, key: key}
 }

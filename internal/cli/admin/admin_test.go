@@ -95,6 +95,12 @@ func TestKeys(t *testing.T) {
 	require.Contains(t, a.Good("key", "revoke", id), "revoked")
 	require.Regexp(t, `ci +viewer +revoked`, a.Good("key", "list"))
 	require.Equal(t, "not_found", belfry.CodeOf(a.Belfry("", "key", "revoke", "key_nonsense").Failure))
+	for _, life := range []string{"0s", "-1h", ""} {
+		s = a.Belfry("", "key", "create", "soon", "--role", "viewer", "--expires-in", life)
+		require.ErrorContains(t, s.Failure, "expires_in", life)
+		require.ErrorContains(t, s.Failure, "write for example 90d", life)
+	}
+	require.NotContains(t, a.Good("key", "list"), "soon")
 }
 
 func TestLoad(t *testing.T) {

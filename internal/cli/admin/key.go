@@ -64,7 +64,7 @@ worker may claim runs of the named queues and report on them, and nothing else.`
 			if len(queues) > 0 {
 				body["queues"] = queues
 			}
-			if expires != "" {
+			if r.Cmd.Flags().Changed("expires-in") {
 				body["expires_in"] = expires
 			}
 			raw, err := r.Post(ctx, "/keys", body)

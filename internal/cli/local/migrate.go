@@ -13,6 +13,7 @@ import (
 func newMigrate() *cobra.Command {
 	var role string
 	var noKey, contract bool
+	var life *keyLife
 	cmd := &cobra.Command{
 		Use: "migrate", Short: "Bring the database's schema up to date", Args: noArgs,
 		Long: `Bring the schema up to date, as the owner of the database. Let the role that
@@ -50,11 +51,11 @@ while a live node does not know it.`,
 			if err := grant(cmd, v.DatabaseURL, role, created); err != nil || noKey {
 				return err
 			}
-			secret, err := app.FirstKey(cmd.Context(), databaseOf(v))
+			secret, err := app.FirstKey(cmd.Context(), databaseOf(v), life.life)
 			if err != nil || secret == "" {
 				return err
 			}
-			return printKey(cmd, firstKey, secret)
+			return printKey(cmd, life.named(firstKey), secret)
 		},
 	}
 	databaseFlags(cmd.Flags())
@@ -62,12 +63,14 @@ while a live node does not know it.`,
 	cmd.Flags().BoolVar(&contract, "contract", false,
 		"apply the migrations that remove what older nodes use; rolling back is not possible after that")
 	cmd.Flags().BoolVar(&noKey, "no-key", false, "create no key")
+	life = newKeyLife(cmd.Flags(), keyExpiresIn)
 	return cmd
 }
 
 const (
-	serverRole = "server-role"
-	firstKey   = "the first key of namespace default, an admin's"
+	serverRole   = "server-role"
+	keyExpiresIn = "key-expires-in"
+	firstKey     = "the first key of namespace default, an admin's"
 )
 
 // grant lets nodes log in as a role. A missing default role is only a warning: the operator may create it

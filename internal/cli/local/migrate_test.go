@@ -163,3 +163,36 @@ func TestNamespaceCommands(t *testing.T) {
 	_, err = run(t, "namespace", "key", "team-a", "--role", "king", "--database-url", url)
 	require.ErrorContains(t, err, "role")
 }
+
+// TestKeysOfTheOwnerExpire: whoever prints a key where others may read it can bound how long it works.
+func TestKeysOfTheOwnerExpire(t *testing.T) {
+	t.Parallel()
+	url := pgtest.EmptyURL(t)
+	conn, err := pgx.Connect(t.Context(), url)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, conn.Close(context.WithoutCancel(t.Context()))) })
+	for _, c := range []struct {
+		args       []string
+		says, life string
+	}{
+		{[]string{"migrate", "--key-expires-in", "24h"}, "an admin's for 24h;", "1 day"},
+		{[]string{"namespace", "create", "team-a", "--key-expires-in", "7d"}, "an admin's for 7d;", "7 days"},
+		{[]string{"namespace", "create", "team-b"}, "an admin's;", "never"},
+		{[]string{"namespace", "key", "team-a", "--expires-in", "90m"}, "role admin for 90m;", "01:30:00"},
+		{[]string{"namespace", "key", "team-a"}, "role admin;", "never"},
+	} {
+		out, err := run(t, append(c.args, "--database-url", url)...)
+		require.NoError(t, err)
+		require.Contains(t, out, c.says)
+		hash, err := access.KeyHash(secretLine.FindString(out))
+		require.NoError(t, err, "%s", out)
+		var life string
+		require.NoError(t, conn.QueryRow(t.Context(),
+			`SELECT coalesce((expires_at - created_at)::text, 'never') FROM api_key WHERE hash = $1`, hash[:]).Scan(&life))
+		require.Equal(t, c.life, life, "%s", c.args)
+	}
+	for _, life := range []string{"0s", "1ns", "-1h", "soon", "11000d", ""} {
+		_, err := run(t, "namespace", "key", "team-a", "--expires-in", life, "--database-url", url)
+		require.ErrorContains(t, err, "use a time of at most 10 years, such as 24h or 90d", life)
+	}
+}

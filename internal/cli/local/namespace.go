@@ -35,7 +35,8 @@ no key reaches beyond its own namespace.`,
 }
 
 func newNamespaceCreate() *cobra.Command {
-	return &cobra.Command{
+	var life *keyLife
+	cmd := &cobra.Command{
 		Use: "create NAME", Short: "Create a namespace and print its first key", Args: usage.Args(1, 1),
 		Example: `  belfry namespace create billing`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -43,13 +44,15 @@ func newNamespaceCreate() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			secret, err := app.CreateNamespace(cmd.Context(), databaseOf(v), args[0])
+			secret, err := app.CreateNamespace(cmd.Context(), databaseOf(v), args[0], life.life)
 			if err != nil {
 				return err
 			}
-			return printKey(cmd, "the first key of namespace "+args[0]+", an admin's", secret)
+			return printKey(cmd, life.named("the first key of namespace "+args[0]+", an admin's"), secret)
 		},
 	}
+	life = newKeyLife(cmd.Flags(), keyExpiresIn)
+	return cmd
 }
 
 func newNamespaceKeepHistory() *cobra.Command {
@@ -198,20 +201,22 @@ type namespaceView struct {
 
 func newNamespaceKey() *cobra.Command {
 	var name, role string
+	var life *keyLife
 	cmd := &cobra.Command{
 		Use: "key NAMESPACE", Short: "Create a key of a namespace, for those who have lost the last one",
 		Args:    usage.Args(1, 1),
-		Example: `  belfry namespace key default --role admin`,
+		Example: `  belfry namespace key default --expires-in 24h`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			v, err := loadConfig(cmd)
 			if err != nil {
 				return err
 			}
-			secret, err := app.CreateKey(cmd.Context(), databaseOf(v), args[0], name, access.Role(role))
+			secret, err := app.CreateKey(cmd.Context(), databaseOf(v), args[0],
+				access.KeyParams{Name: name, Role: access.Role(role), ExpiresIn: life.life})
 			if err != nil {
 				return err
 			}
-			return printKey(cmd, "a key of namespace "+args[0]+", role "+role, secret)
+			return printKey(cmd, life.named("a key of namespace "+args[0]+", role "+role), secret)
 		},
 	}
 	var roles []string
@@ -220,5 +225,6 @@ func newNamespaceKey() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&name, "name", "by the owner of the database", "what the key is for")
 	cmd.Flags().StringVar(&role, "role", string(access.Admin), strings.Join(roles, ", "))
+	life = newKeyLife(cmd.Flags(), "expires-in")
 	return cmd
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/belfry-dev/belfry/internal/access"
-	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
@@ -249,7 +248,7 @@ func (a *API) find(ctx context.Context, c credential) (p access.Principal, err e
 	if !known && !a.failures.mayTry(c.address) && !a.hashes.has(ctx, a.opts.Keys, c.hash) {
 		return p, tooManyFailures()
 	}
-	lookedUpAt := clock.Elapsed()
+	began := a.keys.begin()
 	limited, cancel := context.WithTimeout(ctx, keyLimit)
 	defer cancel()
 	p, err = c.lookup(limited, c.hash)
@@ -262,7 +261,7 @@ func (a *API) find(ctx context.Context, c credential) (p access.Principal, err e
 		recordOf(ctx).err = err
 		return p, NewProblem("unavailable", "the database does not answer; try again")
 	}
-	a.keys.put(c.hash, p, lookedUpAt)
+	a.keys.put(c.hash, p, began)
 	return p, nil
 }
 

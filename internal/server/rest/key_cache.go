@@ -27,6 +27,8 @@ const (
 type keyCache struct {
 	mu     sync.Mutex
 	byHash map[[32]byte]cachedKey
+	// forgotten counts calls of forget: a lookup that began before one may have read a key that is revoked now.
+	forgotten int64
 }
 
 type cachedKey struct {
@@ -51,14 +53,31 @@ func (c *keyCache) drop(hash [32]byte) {
 func (c *keyCache) forget(id uuid.UUID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.forgotten++
 	maps.DeleteFunc(c.byHash, func(_ [32]byte, k cachedKey) bool { return k.principal.Key == id })
 }
 
-// put remembers a key. lookedUpAt is the time of clock.Elapsed before the database was asked, so that
-// the key never lives longer here than in the database.
-func (c *keyCache) put(hash [32]byte, p access.Principal, lookedUpAt time.Duration) {
+// lookup is when the database was asked for a key.
+type lookup struct {
+	at        time.Duration // by clock.Elapsed
+	forgotten int64
+}
+
+// begin is called before the database is asked.
+func (c *keyCache) begin() lookup {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return lookup{clock.Elapsed(), c.forgotten}
+}
+
+// put remembers a key, from the time at which the lookup began, so that the key never lives longer here than in the
+// database. It does not if a key was revoked since.
+func (c *keyCache) put(hash [32]byte, p access.Principal, began lookup) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.forgotten != began.forgotten {
+		return
+	}
 	if c.byHash == nil || len(c.byHash) >= maxKeys {
 		c.byHash = map[[32]byte]cachedKey{}
 	}
@@ -66,7 +85,7 @@ func (c *keyCache) put(hash [32]byte, p access.Principal, lookedUpAt time.Durati
 	if p.Left > 0 {
 		ttl = min(ttl, p.Left)
 	}
-	c.byHash[hash] = cachedKey{p, lookedUpAt + ttl}
+	c.byHash[hash] = cachedKey{p, began.at + ttl}
 }
 
 // hashesTTL is how long the set of existing keys is used before it is read again.

@@ -6,7 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/access"
 )
 
 // hashKeys answers with one key as often as it is released.
@@ -51,4 +54,24 @@ func TestASlowDatabaseHoldsUpNoKey(t *testing.T) {
 		elapsed.Add(int64(hashesTTL))
 		return hashes.has(t.Context(), keys, [32]byte{1})
 	}, time.Minute, time.Millisecond)
+}
+
+// TestARevokedKeyIsNotRemembered: a lookup that read a key before it was revoked, and ends after that, does not put the
+// key into the cache.
+func TestARevokedKeyIsNotRemembered(t *testing.T) {
+	t.Parallel()
+	var c keyCache
+	hash, p := [32]byte{1}, access.Principal{Key: uuid.New()}
+	c.put(hash, p, c.begin())
+	_, fresh, _ := c.get(hash)
+	require.True(t, fresh)
+	began := c.begin()
+	c.forget(p.Key)
+	c.put(hash, p, began)
+	_, fresh, known := c.get(hash)
+	require.False(t, fresh)
+	require.False(t, known)
+	c.put(hash, p, c.begin())
+	_, fresh, _ = c.get(hash)
+	require.True(t, fresh, "of a lookup that began later")
 }
