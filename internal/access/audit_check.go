@@ -16,6 +16,10 @@ type AuditCheck struct {
 	Sealed     int64 `json:"sealed,omitempty"`      // entries whose seal was checked
 	Unsealed   int64 `json:"unsealed,omitempty"`    // entries without a seal
 	Unchecked  int64 `json:"unchecked,omitempty"`   // entries whose seal cannot be checked, because the key is not known
+	// Marked says that the caller kept the mark elsewhere. If the node also has a keyset, each entry after the mark must
+	// have a seal, even if no entry before it has one: whoever can write to the database can remove seals.
+	Marked bool `json:"marked,omitempty"`
+	Keyset bool `json:"-"` // the node that checks has a keyset
 
 	good bool // the seal of an entry, or of the mark, was good
 }
@@ -38,7 +42,8 @@ func (c *AuditCheck) Next(namespace uuid.UUID, e AuditEntry, seal SealState) err
 	}
 	// Keys are replaced by newer ones, so that the oldest seals are those of dropped keys. Only someone without the
 	// keyset writes less after it.
-	less := seal == SealNone && c.SealedFrom > 0 || seal == SealUnknown && c.good
+	demanded := c.SealedFrom > 0 || c.Marked && c.Keyset
+	less := seal == SealNone && demanded || seal == SealUnknown && c.good
 	if less && e.Seq > c.UnsealedTo {
 		return &AuditUnsealed{Seq: e.Seq, At: e.At}
 	}
@@ -75,14 +80,16 @@ func (c *AuditCheck) count(seal SealState) {
 	}
 }
 
-// AuditUnsealed says that an entry lacks a seal that can be checked, although an entry before it has one.
+// AuditUnsealed says that an entry lacks a seal that can be checked, although an entry before it has one, or it is later
+// than a mark.
 type AuditUnsealed struct { //nolint:errname // the log is suspicious, not the check
 	Seq int64
 	At  time.Time
 }
 
 func (u *AuditUnsealed) Error() string {
-	return fmt.Sprintf("entry %d of %s has no seal of a key that this node has, although entries before it have one: "+
-		"who wrote it did not have the keyset. Nodes without it, and those of an older version, write such entries. "+
-		"If that is the reason, name the last of them with unsealed_to", u.Seq, u.At.Format(time.RFC3339))
+	return fmt.Sprintf("entry %d of %s has no seal of a key that this node has, although entries before it have one, "+
+		"or it is later than the mark: who wrote it did not have the keyset. Nodes without it, and those of an older "+
+		"version, write such entries. If that is the reason, name the last of them with unsealed_to",
+		u.Seq, u.At.Format(time.RFC3339))
 }

@@ -73,3 +73,37 @@ func TestSealsAfterAMark(t *testing.T) {
 		}
 	}
 }
+
+// TestEntriesAfterAMarkAreSealed: if the node has a keyset, entries after a mark that the caller kept must have a seal,
+// also if the seals of the mark and of all before it were removed.
+func TestEntriesAfterAMarkAreSealed(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		marked, keyset bool
+		unsealedTo     int64
+		want           string
+	}{
+		{true, true, 0, "entry 2 of 2026-01-02T03:04:05Z has no seal"},
+		{true, true, 1, "entry 2 of 2026-01-02T03:04:05Z has no seal"},
+		{true, true, 2, ""},
+		{true, false, 0, ""},
+		{false, true, 0, ""}, // a further page of a log without seals
+	} {
+		mark := entry()
+		mark.Seq = 1
+		mark.Hash = mark.Chain(access.DefaultNamespace, access.AuditMark{}.Hash)
+		check := access.AuditCheck{
+			AuditMark: access.AuditMark{Seq: 1, Hash: mark.Hash}, UnsealedTo: c.unsealedTo, Marked: c.marked, Keyset: c.keyset,
+		}
+		require.NoError(t, check.Resume(mark, access.SealNone))
+		next := entry()
+		next.Seq = 2
+		next.Hash = next.Chain(access.DefaultNamespace, mark.Hash)
+		err := check.Next(access.DefaultNamespace, next, access.SealNone)
+		if c.want == "" {
+			require.NoError(t, err, "%+v", c)
+		} else {
+			require.ErrorContains(t, err, c.want, "%+v", c)
+		}
+	}
+}

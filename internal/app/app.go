@@ -136,6 +136,7 @@ func Serve(ctx context.Context, c Config, log *slog.Logger) (err error) {
 		return err
 	}
 	info.Kinds = slices.Sorted(maps.Keys(n.targets)) // before the session is registered
+	options.SecretsOf = target.Checks{Targets: n.targets}.Secrets
 	api, err := postgres.Open(ctx, c.DatabaseURL, c.API.Connections, options)
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -43,7 +44,33 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, nullif($9, ''), nullif($10, ''), $11)`
 
 // auditLog writes and checks entries.
 type auditLog struct {
-	sealer Sealer // nil: entries get no seal
+	sealer    Sealer                    // nil: entries get no seal
+	secretsOf func(job.Target) []string // nil: none
+}
+
+// maxUsed is how many names of secrets an entry has.
+const maxUsed = 100
+
+// used is the part of an entry that names the secrets which jobs use after a change.
+type used struct {
+	Secrets []string `json:"secrets,omitempty"`
+	More    int      `json:"more_secrets,omitempty"` // that are not listed
+}
+
+func (l auditLog) used(targets ...job.Target) (out used) {
+	if l.secretsOf == nil {
+		return out
+	}
+	for _, t := range targets {
+		out.Secrets = append(out.Secrets, l.secretsOf(t)...)
+	}
+	slices.Sort(out.Secrets)
+	out.Secrets = slices.Compact(out.Secrets)
+	if out.More = len(out.Secrets) - maxUsed; out.More > 0 {
+		out.Secrets = out.Secrets[:maxUsed]
+	}
+	out.More = max(out.More, 0)
+	return out
 }
 
 // write writes what a transaction of a namespace did, so the entry exists if and only if the change does. The entries
@@ -131,6 +158,7 @@ func (a *API) VerifyAudit(
 	ctx context.Context, namespace uuid.UUID, from access.AuditCheck, limit int,
 ) (good access.AuditCheck, more bool, err error) {
 	good = from
+	good.Keyset = a.log.sealer != nil
 	read, rows := 0, limit
 	if from.Seq > 0 {
 		rows++ // the entry of the mark

@@ -126,6 +126,27 @@ func TestAnUnsealedEntryIsFound(t *testing.T) {
 	}
 }
 
+// TestSealsThatWereRemoved: a mark that was kept shows entries that were added without the keyset, also if the owner of
+// the database has removed all seals before them.
+func TestSealsThatWereRemoved(t *testing.T) {
+	t.Parallel()
+	s := setupSealed(t)
+	k := keyset(t)
+	s.write(k, 2)
+	mark, err := s.verify(k, access.AuditCheck{})
+	require.NoError(t, err)
+	s.write(nil, 1)
+	s.exec(`UPDATE audit_log SET seal = NULL`)
+	from := access.AuditCheck{AuditMark: mark.AuditMark, Marked: true}
+	_, err = s.verify(k, from)
+	require.ErrorContains(t, err, "entry 3 of")
+	require.ErrorContains(t, err, "has no seal")
+	from.UnsealedTo = 3
+	good, err := s.verify(k, from)
+	require.NoError(t, err)
+	require.True(t, good.Keyset)
+}
+
 // TestSealsCannotBeMoved: a seal proves one entry of one chain.
 func TestSealsCannotBeMoved(t *testing.T) {
 	t.Parallel()

@@ -30,6 +30,7 @@ type DB struct {
 	schedules *schedules
 	sealer    Sealer
 	node      *doctor.Node
+	secretsOf func(job.Target) []string
 	runs      *runRoom
 }
 
@@ -40,6 +41,8 @@ type Options struct {
 	Node     *doctor.Node  // what the node reports about itself in its session; nil: nothing
 	Process  job.Process   // whose connections they are; the zero value for a command that has no session
 	Servers  *Servers      // shared with another DB of the process; nil: its own
+	// SecretsOf returns the names of the secrets that a target uses, for the audit log; nil: none.
+	SecretsOf func(job.Target) []string
 	// OnWake is called after each commit that wrote runs which are due immediately; may be nil. It must not block.
 	OnWake func(job.Wake)
 	// OnEnded is called after each commit that ended runs which had an attempt; may be nil. It must not block.
@@ -90,7 +93,7 @@ func Open(ctx context.Context, url string, connections int32, o Options) (*DB, e
 func newDB(p, members *pool.Pool, o Options) *DB {
 	return &DB{
 		pool: p, members: members, process: o.Process, schedules: &schedules{}, sealer: o.Sealer, node: o.Node,
-		runs: newRunRoom(),
+		secretsOf: o.SecretsOf, runs: newRunRoom(),
 	}
 }
 
@@ -147,7 +150,7 @@ type API struct {
 func (d *DB) API() *API {
 	return &API{
 		db: d.pool.Namespaced(), index: engineSearch{d.pool.All()}, schedules: d.schedules, sealer: d.sealer,
-		log: auditLog{d.sealer}, loads: defaultLoadBounds, runs: d.runs,
+		log: auditLog{d.sealer, d.secretsOf}, loads: defaultLoadBounds, runs: d.runs,
 	}
 }
 
@@ -173,7 +176,7 @@ type Members struct {
 
 // Members returns a new Members.
 func (d *DB) Members() *Members {
-	return &Members{db: d.members.All(), log: auditLog{d.sealer}, node: d.node}
+	return &Members{db: d.members.All(), log: auditLog{sealer: d.sealer}, node: d.node}
 }
 
 // Admin has what concerns the whole database: namespaces, keys before their

@@ -75,12 +75,17 @@ func (a *API) createJobs(
 	if err := storeResponse(ctx, tx, o.Namespace, o.Idempotent, made); err != nil {
 		return err
 	}
+	targets := make([]job.Target, len(c.jobs))
+	for i, n := range c.jobs {
+		targets[i] = n.definition.Target
+	}
 	first, last := job.FormatJobID(c.jobs[0].job.ID), job.FormatJobID(c.jobs[len(c.jobs)-1].job.ID)
 	err = a.log.write(ctx, tx, auditParams{o.Namespace, o.Actor, "job.create_bulk", first}, struct {
 		Count int    `json:"count"`
 		First string `json:"first"`
 		Last  string `json:"last"`
-	}{len(c.jobs), first, last})
+		used
+	}{len(c.jobs), first, last, a.log.used(targets...)})
 	if err != nil {
 		return err
 	}

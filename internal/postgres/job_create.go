@@ -31,7 +31,11 @@ func (a *API) CreateJob(ctx context.Context, in job.CreateParams) (job.Job, erro
 			return err
 		}
 		entry := auditParams{in.Namespace, in.Actor, "job.create", job.FormatJobID(n.job.ID)}
-		if err := a.log.write(ctx, tx, entry, named{n.job.Name}); err != nil {
+		err := a.log.write(ctx, tx, entry, struct {
+			named
+			used
+		}{named{n.job.Name}, a.log.used(n.definition.Target)})
+		if err != nil {
 			return err
 		}
 		return c.checkQuotas(ctx)

@@ -232,7 +232,8 @@ func (u *update) write(ctx context.Context) (job.Job, error) {
 		Name    string `json:"name"`
 		Version int32  `json:"version"`
 		To      int32  `json:"to,omitempty"` // of a rollback
-	}{j.Name, j.Version, u.rollback})
+		used
+	}{j.Name, j.Version, u.rollback, u.log.used(d.Target)})
 	if err != nil || len(quotas) == 0 {
 		return j, err
 	}

@@ -107,6 +107,7 @@ type AuditVerification struct {
 	Sealed     int64 `json:"sealed" doc:"Checked entries whose seal is right."`
 	Unsealed   int64 `json:"unsealed" doc:"Checked entries without a seal: whoever wrote them had no keyset."`
 	Unchecked  int64 `json:"unchecked" doc:"Checked entries whose seal this node cannot check: it lacks the key."`
+	Keyset     bool  `json:"keyset" doc:"Whether this node has a keyset. If so, entries after the mark of from must have a seal."`
 
 	NextPageToken string `json:"next_page_token,omitempty" doc:"page_token of the next page. Absent: no more."`
 }
@@ -122,6 +123,7 @@ func (s *Server) verifyAudit(ctx context.Context, in *verifyAuditInput) (*verify
 		if from.AuditMark, ok = access.ParseAuditMark(in.From); !ok {
 			return nil, badMark()
 		}
+		from.Marked = true
 	}
 	if err := rest.ParseToken(ctx, in.PageToken, &from); err != nil {
 		return nil, err
@@ -129,7 +131,7 @@ func (s *Server) verifyAudit(ctx context.Context, in *verifyAuditInput) (*verify
 	good, more, err := s.opts.Audit.VerifyAudit(ctx, rest.Principal(ctx).Namespace, from, maxVerified)
 	out := &verifyAuditOutput{Body: AuditVerification{
 		Entries: good.Seq, SealedFrom: good.SealedFrom, Sealed: good.Sealed, Unsealed: good.Unsealed,
-		Unchecked: good.Unchecked,
+		Unchecked: good.Unchecked, Keyset: good.Keyset,
 	}}
 	broken, isBroken := errors.AsType[*access.AuditBroken](err)
 	unsealed, isUnsealed := errors.AsType[*access.AuditUnsealed](err)

@@ -92,6 +92,16 @@ func (c Checks) Clear(of job.Target) bool {
 	return ok && t.Uses(of.Config).Clear
 }
 
+// Secrets returns the names of the secrets that a valid target uses.
+func (c Checks) Secrets(of job.Target) []string {
+	t, ok := c.Targets[of.Kind]
+	if !ok {
+		return nil
+	}
+	uses := t.Uses(of.Config)
+	return uses.All()
+}
+
 func (c Checks) unknown(kind string) error {
 	others := "use one of " + strings.Join(slices.Sorted(maps.Keys(c.Targets)), ", ")
 	switch {

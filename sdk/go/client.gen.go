@@ -1399,6 +1399,9 @@ type AuditVerification struct {
 	// Hash Hash of the last unchanged entry. Keep it elsewhere, and compare it later.
 	Hash []byte `json:"hash,omitempty,omitzero"`
 
+	// Keyset Whether this node has a keyset. If so, entries after the mark of from must have a seal.
+	Keyset bool `json:"keyset"`
+
 	// NextPageToken page_token of the next page. Absent: no more.
 	NextPageToken string `json:"next_page_token,omitempty,omitzero"`
 

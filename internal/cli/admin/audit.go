@@ -125,12 +125,16 @@ type verifyView struct {
 	Sealed        int64  `json:"sealed"`
 	Unsealed      int64  `json:"unsealed"`
 	Unchecked     int64  `json:"unchecked"`
+	Keyset        bool   `json:"keyset"` // the server has one
 	NextPageToken string `json:"next_page_token,omitempty"`
 }
 
 // seals says which seals were checked, in words. Most logs have either none or one on each entry.
 func (v *verifyView) seals() string {
 	text := "no entry has a seal: nodes have no keyset (secrets.keyset_file)"
+	if v.Keyset {
+		text = "no checked entry has a seal, although the server has a keyset"
+	}
 	if v.SealedFrom > 0 {
 		text = fmt.Sprintf("%d seals checked; the first sealed entry is %d", v.Sealed, v.SealedFrom)
 	}
@@ -155,7 +159,7 @@ one. With --from the entry of the mark must still be there, and later ones are c
 Nodes with a keyset seal each entry, and a server with the keyset checks the seals: no
 one else can change or add a sealed entry. An entry without a seal after sealed ones is
 a problem, unless --unsealed-to names it or a later one: nodes without the keyset, or
-of an older version, wrote it.
+of an older version, wrote it. With --from, each entry after the mark needs a seal.
 
 The exit code is 1 if the log was changed. It needs the role admin.`,
 		Example: `  belfry audit verify
