@@ -39,10 +39,11 @@ func listen(ctx context.Context, c Config, log *slog.Logger, m *metrics, h *heal
 	public.HandleFunc("/", w.serveAPI)
 	mountUI(public, c.UI, http.HandlerFunc(w.serveAPI))
 	h.handle(public)
+	scrape := m.handler()
 	if c.MetricsListen == "" && config.Loopback(c.Listen) {
-		private = public
+		private, scrape = public, rest.ForThisMachine(scrape)
 	}
-	private.Handle("GET /metrics", m.handler())
+	private.Handle("GET /metrics", scrape)
 	var secret *tls.Config
 	if c.TLSCert != "" {
 		cert, err := readCertificate(c.TLSCert, c.TLSKey, log)

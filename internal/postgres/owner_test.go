@@ -189,6 +189,55 @@ func TestLoginsOfOtherClustersAreRefused(t *testing.T) {
 	require.NoError(t, store.CheckRole(ctx))
 }
 
+// TestLoginsOfOtherClustersAreRefusedInGroups: the login of another cluster that may connect as a member of some group
+// is refused as one that everyone's right lets in. A group that has Belfry's rights itself is one of nodes.
+func TestLoginsOfOtherClustersAreRefusedInGroups(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	asOwner, asServer, server := cluster(t)
+	_, _, stranger := cluster(t)
+	config, err := pgx.ParseConfig(asServer)
+	require.NoError(t, err)
+	database := pgx.Identifier{config.Database}.Sanitize()
+	url := pgtest.URL(t) // as a superuser, of the same PostgreSQL server
+	programs := pgtest.Role(t, url, "NOLOGIN ROLE "+stranger)
+	asStranger := pgtest.As(t, asServer, stranger)
+	store := openAs(t, asServer)
+	require.NoError(t, store.CheckRole(ctx))
+
+	execAs(t, asOwner, `GRANT CONNECT ON DATABASE `+database+` TO `+programs)
+	execAs(t, asStranger, `SELECT secret FROM cluster_key`)
+	err = store.CheckRole(ctx)
+	statements := `GRANT CONNECT ON DATABASE ` + database + ` TO "` + server + `"; ` +
+		`REVOKE CONNECT ON DATABASE ` + database + ` FROM "` + programs + `"`
+	require.ErrorContains(t, err, "members of "+programs+" may connect to the database "+config.Database+
+		", and these logins have the rights of a Belfry server in it: "+stranger+
+		"; as the owner of the database run: "+statements)
+
+	// The login is one of this cluster: then it gets a grant of its own, as the message says.
+	require.ErrorContains(t, err, "belfry migrate --server-role "+stranger)
+	require.NoError(t, postgres.GrantServer(ctx, asOwner, postgres.GrantParams{Role: stranger, Default: true}))
+	require.Error(t, store.CheckRole(ctx), "the operator did not name it")
+	require.NoError(t, postgres.GrantServer(ctx, asOwner, postgres.GrantParams{Role: stranger}))
+	require.NoError(t, store.CheckRole(ctx))
+
+	execAs(t, asOwner, `REVOKE CONNECT ON DATABASE `+database+` FROM `+stranger)
+	require.Error(t, store.CheckRole(ctx))
+	execAs(t, asOwner, statements)
+	require.NoError(t, store.CheckRole(ctx))
+
+	// Nodes log in as members of one group, such as logins that live for a day.
+	nodes := pgtest.Role(t, url, "NOLOGIN IN ROLE belfry_api, belfry_engine")
+	require.NoError(t, postgres.GrantServer(ctx, asOwner, postgres.GrantParams{Role: nodes}))
+	today := pgtest.Role(t, url, "LOGIN IN ROLE "+nodes)
+	require.NoError(t, openAs(t, pgtest.As(t, asServer, today)).CheckRole(ctx))
+	require.NoError(t, store.CheckRole(ctx))
+
+	// Belfry's own roles name no cluster.
+	execAs(t, asOwner, `GRANT CONNECT ON DATABASE `+database+` TO belfry_api`)
+	require.ErrorContains(t, store.CheckRole(ctx), "members of belfry_api may connect")
+}
+
 // TestOneFirstKey: of many concurrent calls, one creates the key.
 func TestOneFirstKey(t *testing.T) {
 	t.Parallel()

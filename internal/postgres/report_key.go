@@ -185,8 +185,12 @@ func (a *Admin) RotateReportKey(ctx context.Context, keep time.Duration) (k acce
 			Sealed bool      `json:"sealed"`
 		}{k.UseAt.UTC(), k.UseAt.Add(keep + access.ReportKeyGrace).UTC(), k.Sealed})
 	})
-	if Code(err) == "42501" {
+	switch {
+	case Code(err) == "42501":
 		return k, fmt.Errorf("%w; use the database URL of the owner of the database, as for belfry migrate", err)
+	case ClockInDoubt(err):
+		return k, fmt.Errorf("%w; correct the wrong clock, or if the clock of the database is right, run belfry clock"+
+			" confirm, and try again: belfry clock show has the clocks", err)
 	}
 	return k, err
 }

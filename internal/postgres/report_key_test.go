@@ -254,6 +254,7 @@ func TestWrongKeysetOfReportKeys(t *testing.T) {
 	b.trust(`now() - interval '1 h'`)
 	_, err = b.open(b.asOwner, b.keys).RotateReportKey(t.Context(), 0)
 	require.True(t, postgres.ClockInDoubt(err), "a node runs")
+	require.ErrorContains(t, err, "if the clock of the database is right, run belfry clock confirm")
 	execAs(t, b.asOwner, `DELETE FROM session`)
 	b.rotate(b.keys, 0)
 	b.pass(access.ReportKeyLead + time.Second)

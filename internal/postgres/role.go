@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -55,56 +56,93 @@ func (a *Admin) CheckRole(ctx context.Context) error {
 	)
 }
 
+// byName holds for a grant of CONNECT that the operator made for nodes of this database: to a login, or to a group that
+// has Belfry's rights itself. Belfry's own roles name no database: the logins of all clusters are their members.
+const byName = `a.privilege_type = 'CONNECT' AND a.grantee NOT IN (0, 'belfry_engine'::regrole, 'belfry_api'::regrole)
+           AND (pg_has_role(a.grantee, 'belfry_engine', 'MEMBER') OR pg_has_role(a.grantee, 'belfry_api', 'MEMBER'))`
+
 // Belfry's roles belong to the whole PostgreSQL server, so the login of another Belfry there has their rights in this
 // database too. By default PostgreSQL lets every login connect to every database. This returns the logins other than $1
-// that no grant names, and how many logins there are.
+// that may connect and that no grant names, the grants that let them in, and how many logins may connect.
 const describeOthers = `
-WITH login AS (
-    SELECT r.rolname,
-           EXISTS (SELECT FROM aclexplode(d.datacl) WHERE grantee = r.oid AND privilege_type = 'CONNECT') AS named
-    FROM pg_roles r, pg_database d, pg_class c
+WITH entry AS (
+    SELECT r.rolname, a.grantee, ` + byName + ` AS named
+    FROM pg_database d CROSS JOIN aclexplode(coalesce(d.datacl, acldefault('d', d.datdba))) a, pg_roles r, pg_class c
     WHERE d.datname = current_database() AND c.oid = 'job'::regclass
-      AND has_database_privilege('public', d.oid, 'CONNECT')
+      AND a.privilege_type = 'CONNECT' AND (a.grantee = 0 OR pg_has_role(r.oid, a.grantee, 'USAGE'))
       AND r.rolcanlogin AND NOT r.rolsuper
       AND (pg_has_role(r.oid, 'belfry_engine', 'MEMBER') OR pg_has_role(r.oid, 'belfry_api', 'MEMBER'))
-      AND NOT pg_has_role(r.oid, d.datdba, 'MEMBER') AND NOT pg_has_role(r.oid, c.relowner, 'MEMBER'))
+      AND NOT pg_has_role(r.oid, d.datdba, 'MEMBER') AND NOT pg_has_role(r.oid, c.relowner, 'MEMBER')),
+other AS (SELECT rolname FROM entry WHERE rolname <> $1 GROUP BY rolname HAVING NOT bool_or(named))
 SELECT current_database(),
-       ARRAY(SELECT rolname FROM login WHERE NOT named AND rolname <> $1 ORDER BY rolname LIMIT 5),
-       (SELECT count(*) FROM login)`
+       ARRAY(SELECT rolname FROM other ORDER BY rolname LIMIT 5),
+       ARRAY(SELECT DISTINCT CASE grantee WHEN 0 THEN '' ELSE pg_get_userbyid(grantee) END
+             FROM entry JOIN other USING (rolname) ORDER BY 1 LIMIT 5),
+       (SELECT count(DISTINCT rolname) FROM entry)`
 
-const openToOthers = "everyone may connect to the database %s, and these logins have the rights of a Belfry server in it: %s"
+// openLogins are the logins of other Belfry databases that may connect to this one.
+type openLogins struct {
+	database string
+	others   []string // some of the logins
+	grantees []string // some of the roles through which they may connect; "": PUBLIC
+	logins   int      // how many logins may connect
+}
+
+func findOpenLogins(ctx context.Context, db interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}, role string,
+) (o openLogins, err error) {
+	err = db.QueryRow(ctx, describeOthers, role).Scan(&o.database, &o.others, &o.grantees, &o.logins)
+	return o, err
+}
+
+func (o *openLogins) String() string {
+	who := "everyone"
+	if !slices.Contains(o.grantees, "") {
+		who = "members of " + strings.Join(o.grantees, ", ")
+	}
+	return fmt.Sprintf("%s may connect to the database %s, and these logins have the rights of a Belfry server in it: %s",
+		who, o.database, strings.Join(o.others, ", "))
+}
 
 // checkOthers returns an error if logins of other Belfry databases can enter this one.
 func (a *Admin) checkOthers(ctx context.Context, role string) error {
-	var database string
-	var others []string
-	var logins int
-	if err := a.db.QueryRow(ctx, describeOthers, role).Scan(&database, &others, &logins); err != nil {
+	o, err := findOpenLogins(ctx, a.db, role)
+	switch {
+	case err != nil:
 		return fmt.Errorf("check the logins of the database: %w", err)
-	}
-	if len(others) == 0 {
+	case len(o.others) == 0:
 		return nil
 	}
-	return fmt.Errorf(
-		openToOthers+"; as the owner of the database run: %s. If nodes of this cluster use one of them, also run:"+
-			" belfry migrate --server-role %s",
-		database, strings.Join(others, ", "), closeStatements(database, role), others[0],
-	)
+	return fmt.Errorf("%s; as the owner of the database run: %s. If nodes of this cluster use one of them, also run:"+
+		" belfry migrate --server-role %s", &o, closeStatements(o.database, o.grantees, role), o.others[0])
 }
 
-// closeStatements returns the statements that let only these roles, the owner and superusers connect to a database.
-func closeStatements(database string, roles ...string) string {
+// closeStatements returns the statements that let these roles connect to a database, and the grantees no longer.
+func closeStatements(database string, grantees []string, roles ...string) string {
 	where := pgx.Identifier{database}.Sanitize()
+	return `GRANT CONNECT ON DATABASE ` + where + ` TO ` + quoted(roles) +
+		`; REVOKE CONNECT ON DATABASE ` + where + ` FROM ` + quoted(grantees)
+}
+
+// everyone is PUBLIC as a grantee.
+var everyone = []string{""}
+
+func quoted(roles []string) string {
+	out := make([]string, len(roles))
 	for i, r := range roles {
-		roles[i] = pgx.Identifier{r}.Sanitize()
+		out[i] = "PUBLIC"
+		if r != "" {
+			out[i] = pgx.Identifier{r}.Sanitize()
+		}
 	}
-	return `GRANT CONNECT ON DATABASE ` + where + ` TO ` + strings.Join(roles, ", ") +
-		`; REVOKE CONNECT ON DATABASE ` + where + ` FROM PUBLIC`
+	return strings.Join(out, ", ")
 }
 
 const describeConnect = `
 SELECT d.datname, o.rolname, pg_has_role(current_user, d.datdba, 'USAGE'),
-       has_database_privilege('public', d.oid, 'CONNECT'), has_database_privilege($1, d.oid, 'CONNECT')
+       has_database_privilege('public', d.oid, 'CONNECT'), has_database_privilege($1, d.oid, 'CONNECT'),
+       EXISTS (SELECT FROM aclexplode(d.datacl) a WHERE pg_has_role($1, a.grantee, 'USAGE') AND ` + byName + `)
 FROM pg_database d, pg_class c JOIN pg_roles o ON o.oid = c.relowner
 WHERE d.datname = current_database() AND c.oid = 'job'::regclass`
 
@@ -117,12 +155,12 @@ func (e ConnectError) Error() string { return string(e) }
 // that the operator did not name may be that of another cluster: it lets that in only if the database is new.
 func closeDatabase(ctx context.Context, conn *pgx.Conn, p GrantParams) error {
 	var database, owner string
-	var owned, open, may bool
-	err := conn.QueryRow(ctx, describeConnect, p.Role).Scan(&database, &owner, &owned, &open, &may)
-	switch sql := closeStatements(database, p.Role, owner); {
+	var owned, open, may, named bool
+	err := conn.QueryRow(ctx, describeConnect, p.Role).Scan(&database, &owner, &owned, &open, &may, &named)
+	switch sql := closeStatements(database, everyone, p.Role, owner); {
 	case err != nil:
 		return err
-	case !open && may:
+	case !open && may && (named || p.Default):
 		return nil
 	case p.Default && !open:
 		return ConnectError(fmt.Sprintf("%s may not connect to the database %s; if nodes of this cluster log in as it,"+
@@ -143,18 +181,13 @@ func closeDatabase(ctx context.Context, conn *pgx.Conn, p GrantParams) error {
 // checkOpen returns a ConnectError if everyone may connect, and there are logins of more than one cluster, or several of
 // this one. It cannot know which.
 func checkOpen(ctx context.Context, conn *pgx.Conn, owner string) error {
-	var database string
-	var others []string
-	var logins int
-	err := conn.QueryRow(ctx, describeOthers, "").Scan(&database, &others, &logins)
-	if err != nil || len(others) == 0 || logins == 1 {
+	o, err := findOpenLogins(ctx, conn, "")
+	if err != nil || len(o.others) == 0 || o.logins == 1 {
 		return err
 	}
-	return ConnectError(fmt.Sprintf(
-		openToOthers+"; to let only the nodes of this cluster connect, run for each of their logins: belfry migrate"+
-			" --server-role LOGIN; or as the owner of the database run: %s",
-		database, strings.Join(others, ", "), closeStatements(database, "LOGIN", owner),
-	))
+	return ConnectError(fmt.Sprintf("%s; to let only the nodes of this cluster connect, run for each of their logins:"+
+		" belfry migrate --server-role LOGIN; or as the owner of the database run: %s",
+		&o, closeStatements(o.database, everyone, "LOGIN", owner)))
 }
 
 // ErrNoRole means that the database role does not exist.

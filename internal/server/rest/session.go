@@ -47,6 +47,19 @@ func peerOf(r *http.Request) Peer {
 	}
 }
 
+// ForThisMachine serves requests that name a loopback address as their host, and rejects others. By DNS rebinding, a page
+// in a browser on this machine reaches a loopback address under its own name, and could read the answer.
+func ForThisMachine(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !peerOf(r).ThisMachine {
+			writeProblem(w, NewProblem("forbidden", "on this address, this is only for requests whose host is a loopback "+
+				"address, such as 127.0.0.1 or localhost; for others, set metrics_listen"))
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
 // isLocal reports whether a request came by plain HTTP to a loopback address, as with belfry dev. A proxy on the same
 // machine that ends TLS can look like this too, and is recognized by what it or the browser says.
 func isLocal(r *http.Request) bool {
