@@ -12,7 +12,7 @@ var groups = []struct {
 	tables []string
 }{
 	{"Namespaces and keys", []string{
-		"namespace", "api_key", "login_session", "namespace_usage", "namespace_rate",
+		"namespace", "api_key", "login_session", "namespace_usage", "namespace_rate", "namespace_runs",
 	}},
 	{"Jobs and cursors", []string{"cursor", "cursor_skip", "job", "job_label", "job_version", "job_pause_end"}},
 	{"Runs and history", []string{

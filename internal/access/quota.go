@@ -20,12 +20,13 @@ const (
 	QuotaKeys     Quota = "keys" // that are neither revoked nor expired
 	QuotaSecrets  Quota = "secrets"
 	QuotaSessions Quota = "sessions"        // of workers
+	QuotaLiveRuns Quota = "live_runs"       // runs that have not ended; above it, schedules add none
 	QuotaRuns     Quota = "runs_per_minute" // starts of attempts; runs wait
 )
 
 // Quotas lists all quotas, in the order in which people see them.
 var Quotas = []Quota{
-	QuotaJobs, QuotaStorage, QuotaQueues, QuotaKeys, QuotaSecrets, QuotaSessions, QuotaRuns,
+	QuotaJobs, QuotaStorage, QuotaQueues, QuotaKeys, QuotaSecrets, QuotaSessions, QuotaLiveRuns, QuotaRuns,
 }
 
 // QuotaUse is a quota of a namespace, and how much of it is used.
@@ -47,8 +48,11 @@ func (p QuotaParams) Validate() error {
 	for q, limit := range p {
 		problem.OneOf(&c, "quota", q, Quotas...)
 		bounds := [2]int64{0, MaxQuota}
-		if q == QuotaRuns {
+		switch q {
+		case QuotaRuns:
 			bounds = [2]int64{1, job.MaxRate} // to start none, pause the queues
+		case QuotaLiveRuns:
+			bounds[0] = 1 // to plan none, pause the jobs
 		}
 		if limit != nil {
 			problem.Between(&c, string(q), *limit, bounds)

@@ -44,6 +44,7 @@
 //	interrupt   interrupt.go  stops attempts whose run has ended or belongs to another session
 //	queues      queues.go     reads which queues are paused and which have limits
 //	reconcile   waitlist.go   compares permits with live runs, and pending runs with their jobs
+//	quotas      quotas.go     counts the live runs of namespaces that have a quota of them
 //	finish      prune.go      finishes jobs whose end has come, and removes finished one-offs
 //	prune       prune.go      drops old history, expired responses and other leftovers
 //

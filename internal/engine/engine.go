@@ -251,6 +251,11 @@ func (e *Engine) loops() loop.Group {
 	if e.Queues != nil {
 		g = append(g, loop.Loop{Name: "queues", Once: e.queuesOnce, Limit: roundLimit})
 	}
+	if e.Namespaces != nil {
+		g = append(g, loop.Loop{
+			Name: "quotas", Once: e.quotasOnce, Limit: roundLimit, Backoff: loop.Backoff{Off: true},
+		})
+	}
 	if e.Limits != nil {
 		g = append(g,
 			loop.Loop{Name: "waitlists", Once: e.waitlistsOnce, Wake: e.wheel.WaitlistsChanged()},

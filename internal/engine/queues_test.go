@@ -27,6 +27,8 @@ func (n *namespaces) NamespacesOfQueues(_ context.Context, queues []int32) (map[
 	return n.of, nil
 }
 
+func (n *namespaces) CountForQuotas(context.Context, time.Duration) error { return nil }
+
 // TestNewQueuesHaveTheirTurn: a namespace whose runs a node has never claimed has a turn of its own, although others
 // have many queues that are new to the node too.
 func TestNewQueuesHaveTheirTurn(t *testing.T) {

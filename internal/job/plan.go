@@ -34,6 +34,9 @@ type PlanInput struct {
 	// RestoredUntil: the database was restored and has forgotten what happened before. Occurrences before it may have
 	// been delivered, so they are skipped until an operator accepts the restore. Zero: it was not restored.
 	RestoredUntil time.Time
+	// FullFrom and FullUntil: meanwhile the cursor was suspended, because its namespace had as many live runs as its quota
+	// allows. What came due then is skipped, but a one-off runs, whatever was missed. Zero: it was not.
+	FullFrom, FullUntil time.Time
 	// PacedTo is when the next caught-up run may start, because others start before it. Zero: there are none.
 	PacedTo time.Time
 	// Begun is the origin of the runs of NextDue that some jobs have already, because all of them were too many for one
@@ -86,11 +89,19 @@ func Plan(in PlanInput) (PlanResult, error) {
 		return PlanResult{}, err
 	}
 	missedTo := in.MissedUntil.Add(-time.Nanosecond)
-	c.choose(in.Schedule, in.NextDue, missedTo)
 	p := planner{
-		schedule: in.Schedule, catchUp: c, pacedTo: later(in.Now, in.PacedTo), restored: in.RestoredUntil,
+		schedule: in.Schedule, pacedTo: later(in.Now, in.PacedTo), restored: in.RestoredUntil,
+		fullFrom: in.FullFrom, fullTo: in.FullUntil, once: in.Schedule.Spec().At != "",
 		limit: orElse(in.Limit, PlanLimit), results: orElse(in.Results, PlanResults),
 	}
+	if p.fullTo.After(in.Now) { // the clock was set back
+		p.fullTo = in.Now
+	}
+	if p.full(missedTo) { // what came due since then does not run
+		missedTo = p.fullFrom.Add(-time.Nanosecond)
+	}
+	c.choose(in.Schedule, in.NextDue, missedTo)
+	p.catchUp = c
 	to := later(in.Until, missedTo)
 	if in.Begun != nil {
 		p.begun, p.origin = in.NextDue, *in.Begun
@@ -105,6 +116,10 @@ type planner struct {
 	catchUp  catchUp
 	pacedTo  time.Time // when the next caught-up run may start
 	restored time.Time // earlier ones do not run
+
+	// What is due from fullFrom until before fullTo does not run, unless it is a one-off.
+	fullFrom, fullTo time.Time
+	once             bool
 
 	begun  time.Time // the due time that some jobs have a run of already; zero: none
 	origin Origin    // of those runs
@@ -125,7 +140,7 @@ func (p *planner) plan(from, to time.Time) (PlanResult, error) {
 	for o := range p.schedule.All(from.Add(-time.Nanosecond), to) {
 		// Two occurrences may share a due time: one that a DST gap removed is due at the end of the gap, where another
 		// may fire. NextDue cannot point between them.
-		if p.full() && !o.Due.Equal(last) {
+		if p.bounded() && !o.Due.Equal(last) {
 			p.result.NextDue, p.result.More = o.Due.UTC(), true
 			if !o.Due.After(p.catchUp.to) {
 				p.result.PacedTo = p.pacedTo
@@ -146,8 +161,11 @@ func (p *planner) plan(from, to time.Time) (PlanResult, error) {
 	return p.result, nil
 }
 
-// full reports whether a bound is reached.
-func (p *planner) full() bool {
+// full reports whether the namespace was full.
+func (p *planner) full(at time.Time) bool { return !at.Before(p.fullFrom) && at.Before(p.fullTo) }
+
+// bounded reports whether a bound is reached.
+func (p *planner) bounded() bool {
 	return p.visited >= p.limit || len(p.result.Due) >= p.results || len(p.result.Skips) >= p.results
 }
 
@@ -162,6 +180,10 @@ func (p *planner) visit(o schedule.Occurrence) {
 		p.skip(due, Reason(o.Skip))
 	case due.Before(p.restored):
 		p.skip(due, ReasonRestored)
+	case !begun && p.full(due) && p.once:
+		p.run(DueTime{DueAt: due, RunAt: due, Origin: FromSchedule})
+	case !begun && p.full(due):
+		p.skip(due, ReasonLiveRuns)
 	case begun && p.origin == FromSchedule, !begun && due.After(c.to):
 		p.run(DueTime{DueAt: due, RunAt: due, Origin: FromSchedule})
 	case begun, c.starts(due):

@@ -128,6 +128,7 @@ const (
 	ReasonCalendar       Reason = "calendar"        // excluded by a calendar
 	ReasonDeleted        Reason = "deleted"         // the job was deleted
 	ReasonRestored       Reason = "restored"        // due in a time that a restore of the database forgot
+	ReasonLiveRuns       Reason = "live_runs"       // the namespace had as many live runs as its quota allows
 	ReasonRejected       Reason = "rejected"        // the target refused it permanently
 	ReasonAttempts       Reason = "attempts"        // no attempts left
 	ReasonLost           Reason = "lost"            // too many attempts were lost

@@ -184,8 +184,12 @@ func (r *resume) decide(ctx context.Context) error {
 	case r.cursor.before(r.end):
 		from = *r.cursor.next
 	}
+	missed, err := r.caughtUp(ctx)
+	if err != nil {
+		return err
+	}
 	due, skips, err := keptBack(job.ResumedInput{
-		Schedule: d.own, Missed: d.Missed, PausedAt: j.planFrom.Add(-instant), PlannedTo: plannedTo, Now: r.end,
+		Schedule: d.own, Missed: missed, PausedAt: j.planFrom.Add(-instant), PlannedTo: plannedTo, Now: r.end,
 	})
 	if err != nil {
 		return err
@@ -207,6 +211,21 @@ func (r *resume) decide(ctx context.Context) error {
 	r.state = r.cursor.left(d.endAt, r.runsLeft)
 	r.due, err = r.withoutEnded(ctx, r.due)
 	return err
+}
+
+// caughtUp is the policy of the job. If the namespace has as many live runs as its quota allows, what came due in the pause
+// is skipped: one resume could add 10,000 runs. A one-off runs nevertheless.
+func (r *resume) caughtUp(ctx context.Context) (job.Missed, error) {
+	missed := r.definition.Missed
+	if missed.Paused == job.MissedSkip || r.definition.Schedule.At != "" {
+		return missed, nil
+	}
+	var full bool
+	err := r.tx.QueryRow(ctx, namespaceIsFull, r.job.Namespace).Scan(&full)
+	if full {
+		missed.Paused = job.MissedSkip
+	}
+	return missed, err
 }
 
 func (r *resume) write(ctx context.Context) error {

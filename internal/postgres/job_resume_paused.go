@@ -176,7 +176,7 @@ func (r *resume) sinceEnd(ctx context.Context) ([]job.DueTime, error) {
 	if !r.ended || !r.planFrom.Before(r.now) {
 		return plannedPast(r.definition, r.cursor, r.planFrom, r.now)
 	}
-	gap, _, err := r.unserved(ctx)
+	gap, suspended, err := r.unserved(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -200,6 +200,7 @@ func (r *resume) sinceEnd(ctx context.Context) ([]job.DueTime, error) {
 	}
 	planned, err := planAll(job.PlanInput{
 		Schedule: d.own, Missed: d.Missed, NextDue: from, Now: r.now, Until: until, MissedUntil: missedUntil,
+		FullFrom: deref(suspended.fullFrom), FullUntil: deref(suspended.fullUntil),
 	})
 	for _, s := range planned.Skips {
 		// The cursor accounts for what gaps and calendars take away.

@@ -2,11 +2,13 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
 // accountForOld accounts for what was due by the old definition: what is not planned, because the cursor is behind or the
@@ -19,7 +21,7 @@ func (u *update) accountForOld(ctx context.Context) (skipped int32, err error) {
 		u.skips, err = u.skipped(u.old, u.job.planFrom, job.ReasonPaused)
 		return 0, err
 	}
-	gap, broken, err := u.unserved(ctx)
+	gap, suspended, err := u.unserved(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -27,26 +29,60 @@ func (u *update) accountForOld(ctx context.Context) (skipped int32, err error) {
 	if err != nil || u.state != job.Active || !u.cursor.before(u.now) {
 		return skipped, err
 	}
-	if broken { // no node could serve the jobs of this cursor
+	if suspended.broken { // no node could serve the jobs of this cursor
 		gap.until = u.now.Add(-job.MissedGrace)
 	}
+	next, err := u.skipFull(later(u.job.planFrom, *u.cursor.next), suspended)
+	if err != nil {
+		return skipped, err
+	}
 	r, err := planAll(job.PlanInput{
-		Schedule: u.old.own, Missed: u.old.Missed, NextDue: later(u.job.planFrom, *u.cursor.next), Now: u.now,
-		Until: u.now, MissedUntil: gap.until, PacedTo: pacedTo,
+		Schedule: u.old.own, Missed: u.old.Missed, NextDue: next, Now: u.now, Until: u.now,
+		MissedUntil: gap.until, PacedTo: pacedTo, FullFrom: deref(suspended.fullFrom), FullUntil: deref(suspended.fullUntil),
 	})
-	u.due, u.skips = r.Due, r.Skips
+	u.due, u.skips = r.Due, append(u.skips, r.Skips...)
 	return skipped, err
 }
 
-// unserved reads the time in which no node served the job's partition, and whether its cursor cannot be planned.
-func (c *change) unserved(ctx context.Context) (gap unserved, broken bool, err error) {
+// suspension is why plan left a cursor where it is.
+type suspension struct {
+	broken              bool
+	fullFrom, fullUntil *time.Time // see job.PlanInput
+}
+
+// skipFull skips what came due from next on in a full namespace, except in the last day, without a count: it may be
+// millions. It returns from where on to plan.
+func (u *update) skipFull(next time.Time, s suspension) (time.Time, error) {
+	if s.fullFrom == nil || u.old.Schedule.At != "" || next.Before(*s.fullFrom) {
+		return next, nil
+	}
+	day := s.fullUntil.Add(-24 * time.Hour)
+	if s.fullUntil.After(u.now) { // the clock was set back
+		day = u.now.Add(-24 * time.Hour)
+	}
+	if !next.Before(day) {
+		return next, nil
+	}
+	first, err := job.FirstDue(u.old.own, next.Add(-instant))
+	switch {
+	case errors.Is(err, schedule.ErrNoMore):
+		return day, nil
+	case err == nil && first.Before(day):
+		u.skips = []job.Skip{{From: first, To: day.Add(-instant), Reason: job.ReasonLiveRuns}}
+	}
+	return day, err
+}
+
+// unserved reads the time in which no node served the job's partition, and whether its cursor was suspended.
+func (c *change) unserved(ctx context.Context) (gap unserved, suspended suspension, err error) {
 	const read = `
-SELECT g.since, g.until, (SELECT broken_at IS NOT NULL FROM cursor WHERE partition = $1 AND id = $2)
-FROM partition p, LATERAL (` + unservedTime + `) g(since, until)
+SELECT g.since, g.until, coalesce(c.broken_at IS NOT NULL, false), c.full_from, c.full_until
+FROM partition p LEFT JOIN cursor c ON c.partition = $1 AND c.id = $2, LATERAL (` + unservedTime + `) g(since, until)
 WHERE p.id = $1`
 	var from, until *time.Time
-	err = c.tx.QueryRow(ctx, read, c.job.Partition, c.job.cursor).Scan(&from, &until, &broken)
-	return unserved{deref(from), deref(until)}, broken, err
+	row := c.tx.QueryRow(ctx, read, c.job.Partition, c.job.cursor)
+	err = row.Scan(&from, &until, &suspended.broken, &suspended.fullFrom, &suspended.fullUntil)
+	return unserved{deref(from), deref(until)}, suspended, err
 }
 
 const missedOfJob = `

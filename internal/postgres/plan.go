@@ -52,12 +52,15 @@ func (e *Engine) plan(ctx context.Context, in job.PlanParams, wait bool) (out jo
 		// Every statement below uses this instant and reads no clock. If the commit is lost, the cursors are planned
 		// again, so it need not wait for the disk.
 		const begin = `
-SELECT now(), belfry_clock_trusted(), (SELECT restored_until FROM cluster WHERE only_row) FROM (
+SELECT now(), belfry_clock_trusted(), (SELECT restored_until FROM cluster WHERE only_row),
+       ARRAY(` + fullNamespaces + `)
+FROM (
     SELECT set_config('synchronous_commit', 'off', true), set_config('lock_timeout', '` + lockTimeout + `', true),
            ` + string(pool.KeyLookups) + ` OFFSET 0) s`
 		var trusted bool
 		var restored *time.Time
-		if err := tx.QueryRow(ctx, begin).Scan(&out.Now, &trusted, &restored); err != nil || !trusted {
+		var full []uuid.UUID
+		if err := tx.QueryRow(ctx, begin).Scan(&out.Now, &trusted, &restored, &full); err != nil || !trusted {
 			return err
 		}
 		if err := lockOwned(ctx, tx, &in); err != nil || len(in.Partitions) == 0 {
@@ -65,7 +68,7 @@ SELECT now(), belfry_clock_trusted(), (SELECT restored_until FROM cluster WHERE 
 		}
 		bound := &planBound{
 			engine: e, tx: tx, now: out.Now, until: out.Now.Add(in.LookAhead), restored: deref(restored), max: in.Runs,
-			cursors: in.Cursors, out: &out, batch: &planBatch{upTo: uuid.Max},
+			cursors: in.Cursors, full: full, out: &out, batch: &planBatch{upTo: uuid.Max},
 		}
 		batch, err := bound.planCursors(ctx, in, wait)
 		if err != nil || out.Cursors == 0 {
@@ -124,6 +127,10 @@ type planBatch struct {
 		cursor    []int64
 		retryAt   []time.Time
 		problem   []string
+	}
+	suspended struct { // one for each cursor of a full namespace
+		partition []int16
+		cursor    []int64
 	}
 	ended struct { // one for each cursor that has no more
 		partition []int16
@@ -188,6 +195,8 @@ type dueCursor struct {
 	after            *uuid.UUID  // jobs up to this one have their run of next; nil: none has one
 	origin           *job.Origin // of those runs
 	missedUntil      *time.Time  // occurrences before it were missed; nil: none was
+	fullFrom         *time.Time  // see job.PlanInput
+	fullUntil        *time.Time
 	namespace        uuid.UUID
 	turn             int // see planTurns
 }
@@ -202,7 +211,7 @@ func dueCursors(ctx context.Context, tx pgx.Tx, query string, args ...any) ([]du
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (c dueCursor, err error) {
 		err = row.Scan(
 			&c.partition, &c.id, &c.schedule, &c.missed, &c.next, &c.brokenAt, &c.pacedTo, &c.after, &c.origin,
-			&c.missedUntil, &c.namespace,
+			&c.missedUntil, &c.namespace, &c.fullFrom, &c.fullUntil,
 		)
 		return c, err
 	})
@@ -220,6 +229,10 @@ func (e *Engine) planCursor(c *dueCursor, in *job.PlanInput) (result job.PlanRes
 		return job.PlanResult{}, err
 	}
 	in.NextDue, in.PacedTo, in.Begun, in.MissedUntil = c.next, deref(c.pacedTo), c.origin, deref(c.missedUntil)
+	if c.fullFrom != nil {
+		in.FullFrom, in.FullUntil = *c.fullFrom, *c.fullUntil
+		in.Limit = fullLimit
+	}
 	if c.brokenAt != nil { // no node could serve the jobs of this cursor
 		in.MissedUntil = in.Now.Add(-job.MissedGrace)
 	}
@@ -296,6 +309,9 @@ func (b *planBatch) write(ctx context.Context, tx pgx.Tx, until time.Time, out *
 			Query(func(rows pgx.Rows) error { return collectPlanned(rows, out, nil) })
 		batch.Queue(planRunsLimited, d.partition, d.cursor, d.dueAt, d.runAt, d.origin, until, b.after, b.upTo).
 			Query(func(rows pgx.Rows) error { return collectPlanned(rows, out, limited) })
+	}
+	if p := &b.suspended; len(p.cursor) > 0 {
+		batch.Queue(planSuspendCursors, p.partition, p.cursor, until.Add(suspendPause), out.Now)
 	}
 	if m := &b.moved; len(m.cursor) > 0 {
 		batch.Queue(planMoveCursors, m.partition, m.cursor, m.next, m.pacedTo, m.after, m.origin)

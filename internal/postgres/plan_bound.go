@@ -23,9 +23,10 @@ type planBound struct {
 	engine     *Engine
 	tx         pgx.Tx
 	now, until time.Time
-	restored   time.Time // see job.PlanInput
-	max        int       // runs
-	cursors    int       // maximum
+	restored   time.Time   // see job.PlanInput
+	max        int         // runs
+	cursors    int         // maximum
+	full       []uuid.UUID // namespaces with as many live runs as their quota allows
 	batch      *planBatch
 	out        *job.Planned
 }
@@ -33,6 +34,7 @@ type planBound struct {
 // decide calls job.Plan for cursors until the bound is reached. Namespaces for which less was planned come first.
 // Late cursors of a namespace come last, because those that are not late would become late behind them.
 func (p *planBound) decide(ctx context.Context, cursors []dueCursor) error {
+	cursors = p.suspend(cursors)
 	p.engine.planned.order(cursors)
 	slices.SortStableFunc(cursors, func(x, y dueCursor) int {
 		if c := cmp.Compare(x.turn, y.turn); c != 0 {

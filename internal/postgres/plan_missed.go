@@ -91,7 +91,7 @@ func planAlone(j *jobRow, in job.PlanInput) (*definition, job.PlanResult, error)
 		return nil, job.PlanResult{}, err
 	}
 	in.Schedule, in.Missed, in.NextDue, in.Until = d.own, d.Missed, later(j.planFrom, in.NextDue), in.Now
-	in.Results = 0 // of one job
+	in.Results, in.Limit = 0, 0 // of one job
 	r, err := planAll(in)
 	return d, r, err
 }

@@ -24,6 +24,8 @@ var quotaUse = map[access.Quota]string{
 	access.QuotaSecrets: `(SELECT count(*) FROM secret WHERE namespace_id = $1)`,
 	access.QuotaSessions: `(SELECT count(*) FROM session
     WHERE namespace_id = $1 AND queue_id IS NOT NULL AND expires_at > '-infinity')`,
+	// As of the last count. It is not counted without a quota.
+	access.QuotaLiveRuns: `(SELECT runs FROM namespace_runs WHERE namespace_id = $1 AND max_live_runs IS NOT NULL)`,
 	// What is missing in the token bucket.
 	access.QuotaRuns: `(SELECT CASE WHEN max_runs_per_minute IS NOT NULL THEN coalesce((
     SELECT ceil(greatest(0, max_runs_per_minute - r.tokens

@@ -25,6 +25,7 @@ import (
 type quotas struct {
 	*secretBundle
 	other uuid.UUID
+	ahead time.Duration // see plan
 }
 
 func setupQuotas(t *testing.T) *quotas {

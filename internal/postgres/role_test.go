@@ -36,7 +36,7 @@ var tables = []string{
 	"api_key", "audit_log", "job_label", "idempotent_response", "operation", "operation_item", "secret", "permit",
 	"queue_waiter",
 	"queue_rate", "run_output", "run_output_live", "audit_finding", "job_pause_end",
-	"login_session", "stat_minute", "namespace_usage", "namespace_rate",
+	"login_session", "stat_minute", "namespace_usage", "namespace_rate", "namespace_runs",
 }
 
 // TestNoRowCrossesANamespace: statements without any condition see and change only rows of the transaction's namespace.
@@ -96,6 +96,7 @@ func TestNoRowCrossesANamespace(t *testing.T) {
 		SELECT id, gen_random_uuid(), 1, 0, now(), now() FROM queue`)
 	b.exec(`INSERT INTO queue_rate SELECT id, 1, now() FROM queue`)
 	b.exec(`INSERT INTO namespace_rate SELECT id, 1, now() FROM namespace`)
+	b.exec(`INSERT INTO namespace_runs SELECT id, 1, false, now(), '0 s' FROM namespace`)
 	b.exec(`INSERT INTO session (id, name, started_at, expires_at, may_own, namespace_id, queue_id)
 		SELECT gen_random_uuid(), 'w', now(), now() + interval '1 h', false, namespace_id, id FROM queue`)
 	count := func(tx pgx.Tx, table string) (n int) {

@@ -73,6 +73,7 @@ func (y *whyReader) readJob(ctx context.Context) error {
 	batch.Queue(whyCluster, partition, id).QueryRow(func(row pgx.Row) error {
 		return row.Scan(&f.Now, &f.HistoryFrom, &f.Owned, &created, &from, &until)
 	})
+	batch.Queue(namespaceIsFull, y.order.Namespace).QueryRow(func(row pgx.Row) error { return row.Scan(&f.Full) })
 	if err := y.tx.SendBatch(ctx, &batch).Close(); err != nil {
 		return err
 	}

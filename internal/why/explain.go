@@ -78,6 +78,7 @@ type Facts struct {
 
 	NextDue     time.Time // the first occurrence that is not planned; zero if the schedule has ended
 	Owned       bool      // a live node owns the job's partition
+	Full        bool      // the namespace has as many live runs as its quota allows
 	HeldFrom    time.Time // runs that are due from here until HeldUntil are held, because the database was restored
 	HeldUntil   time.Time
 	HistoryFrom time.Time // runs that ended before are no longer kept
@@ -228,6 +229,10 @@ func (x *explainer) unplanned() (Code, string) {
 	case future:
 		return NotDue, x.sprintf("It is not due yet: it is due in %s.", x.At.Sub(x.Now))
 	case !x.NextDue.IsZero() && !x.At.Before(x.NextDue):
+		if x.Full {
+			return Unplanned, x.sprintf("It was due %s ago and has no run: its namespace has as many runs that have not ended as "+
+				"its quota allows (quota: live_runs). What comes due meanwhile is skipped, except a one-off.", x.Now.Sub(x.At))
+		}
 		if x.Owned {
 			return Unplanned, x.sprintf("It is late by %s: no node has planned it yet. "+
 				"A node owns the job's partition and will plan it. If no node served the partition when it was due, %s.",

@@ -256,6 +256,9 @@ func TestExplain(t *testing.T) {
 		"max_runs reached": {
 			func(f *why.Facts) { f.RunsLeft, f.Job.MaxRuns = &left, 3 }, why.Finished, "", []string{"max_runs: 3"},
 		},
+		"behind, in a full namespace": {
+			func(f *why.Facts) { f.NextDue, f.Full = f.At, true }, why.Unplanned, "", []string{"(quota: live_runs)"},
+		},
 		"behind, with a node": {func(f *why.Facts) { f.NextDue = f.At }, why.Unplanned, "", []string{"A node owns"}},
 		"behind, without": {
 			func(f *why.Facts) { f.NextDue, f.Owned = f.At, false }, why.Unplanned, "", []string{"no live node owns"},

@@ -59,6 +59,9 @@ func (x *explainer) nextStep(story Story) string {
 	case AfterEnd:
 		return "To let the job continue, change end_at."
 	case Unplanned:
+		if x.Full {
+			return endRuns
+		}
 		if !x.Owned {
 			return "Start a node, or find out why none is alive."
 		}
@@ -127,6 +130,9 @@ func (x *explainer) afterFailure(e *job.Entry) string {
 	}
 }
 
+const endRuns = "Let runs of the namespace end: resume paused queues, raise limits that they wait for, or cancel those that " +
+	"are not needed. Or ask the operator of the cluster to raise the quota."
+
 // afterSkip says how to avoid the skip the next time, and how to run a past occurrence.
 func (x *explainer) afterSkip(story Story) string {
 	backfill := "To run it after all, backfill it. "
@@ -159,6 +165,8 @@ func (x *explainer) afterSkip(story Story) string {
 	case job.ReasonRestored:
 		return "Check at the target whether it happened. If not: until the restore is accepted, an operator can run it with " +
 			"belfry restore accept; later, backfill it."
+	case job.ReasonLiveRuns:
+		return backfill + endRuns
 	case job.ReasonCalendar:
 		return backfill + "To run it at such a time, change the calendars of the schedule."
 	default:

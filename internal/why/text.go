@@ -185,6 +185,8 @@ func (x *explainer) skipped(why job.Reason) string {
 	case job.ReasonRestored:
 		return "It did not run: the database was restored to an earlier time, and whether this occurrence was delivered " +
 			"in the forgotten time is unknown."
+	case job.ReasonLiveRuns:
+		return "It did not run: its namespace had as many runs that had not ended as its quota allows (quota: live_runs)."
 	case job.ReasonDeleted:
 		return "It did not run: the job was deleted before it could start."
 	default:

@@ -669,6 +669,7 @@ func (e PreviewLineSkip) Valid() bool {
 const (
 	QuotaNameJobs          QuotaName = "jobs"
 	QuotaNameKeys          QuotaName = "keys"
+	QuotaNameLiveRuns      QuotaName = "live_runs"
 	QuotaNameQueues        QuotaName = "queues"
 	QuotaNameRunsPerMinute QuotaName = "runs_per_minute"
 	QuotaNameSecrets       QuotaName = "secrets"
@@ -682,6 +683,8 @@ func (e QuotaName) Valid() bool {
 	case QuotaNameJobs:
 		return true
 	case QuotaNameKeys:
+		return true
+	case QuotaNameLiveRuns:
 		return true
 	case QuotaNameQueues:
 		return true
@@ -6159,7 +6162,7 @@ type ClientInterface interface {
 
 	// ListQuotas List the quotas and how much of them is used
 	//
-	// The operator of the cluster sets quotas, with belfry namespace quota. No key can. A request that would exceed a quota gets the problem quota_exceeded and changes nothing. Runs over the quota of runs per minute wait.
+	// The operator of the cluster sets quotas, with belfry namespace quota. No key can. A request that would exceed a quota gets the problem quota_exceeded and changes nothing. Runs over the quota of runs per minute wait, and occurrences over that of live runs are skipped.
 	//
 	// Corresponds with GET /api/v1/quotas (the `ListQuotas` operationId).
 	ListQuotas(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -7985,7 +7988,7 @@ func (c *RawClient) ResumeQueue(ctx context.Context, queue string, reqEditors ..
 
 // ListQuotas List the quotas and how much of them is used
 //
-// The operator of the cluster sets quotas, with belfry namespace quota. No key can. A request that would exceed a quota gets the problem quota_exceeded and changes nothing. Runs over the quota of runs per minute wait.
+// The operator of the cluster sets quotas, with belfry namespace quota. No key can. A request that would exceed a quota gets the problem quota_exceeded and changes nothing. Runs over the quota of runs per minute wait, and occurrences over that of live runs are skipped.
 //
 // Corresponds with GET /api/v1/quotas (the `ListQuotas` operationId).
 func (c *RawClient) ListQuotas(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -14462,7 +14465,7 @@ type ClientWithResponsesInterface interface {
 
 	// ListQuotasWithResponse List the quotas and how much of them is used
 	//
-	// The operator of the cluster sets quotas, with belfry namespace quota. No key can. A request that would exceed a quota gets the problem quota_exceeded and changes nothing. Runs over the quota of runs per minute wait.
+	// The operator of the cluster sets quotas, with belfry namespace quota. No key can. A request that would exceed a quota gets the problem quota_exceeded and changes nothing. Runs over the quota of runs per minute wait, and occurrences over that of live runs are skipped.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -20338,7 +20341,7 @@ func (c *ClientWithResponses) ResumeQueueWithResponse(ctx context.Context, queue
 
 // ListQuotasWithResponse List the quotas and how much of them is used
 //
-// The operator of the cluster sets quotas, with belfry namespace quota. No key can. A request that would exceed a quota gets the problem quota_exceeded and changes nothing. Runs over the quota of runs per minute wait.
+// The operator of the cluster sets quotas, with belfry namespace quota. No key can. A request that would exceed a quota gets the problem quota_exceeded and changes nothing. Runs over the quota of runs per minute wait, and occurrences over that of live runs are skipped.
 //
 // Returns a wrapper object for the known response body format(s).
 //

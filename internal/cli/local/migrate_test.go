@@ -141,7 +141,7 @@ func TestNamespaceCommands(t *testing.T) {
 	out, err = quota("team-a", "--jobs", "100", "--secrets", "0")
 	require.NoError(t, err)
 	require.Regexp(t, `(?m)^QUOTA +USED +LIMIT\njobs +0 +100\nstorage +0 +none\n`+
-		`queues +0 +10000\nkeys +1 +none\nsecrets +0 +0\nsessions +0 +10000\nruns_per_minute +none$`, out)
+		`queues +0 +10000\nkeys +1 +none\nsecrets +0 +0\nsessions +0 +10000\nlive_runs +none\nruns_per_minute +none$`, out)
 	out, err = quota("team-a", "--secrets", "none", "-o", "json")
 	require.NoError(t, err)
 	require.Contains(t, out, `"jobs"`)

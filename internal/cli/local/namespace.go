@@ -143,6 +143,7 @@ var quotaHelp = map[access.Quota]string{
 	access.QuotaKeys:     "maximum number of keys that are neither revoked nor expired, or none",
 	access.QuotaSecrets:  "maximum number of secrets, or none",
 	access.QuotaSessions: "maximum number of sessions of workers, or none; 10000 unless you set it",
+	access.QuotaLiveRuns: "maximum number of runs that have not ended, or none; with as many, what comes due is skipped",
 	access.QuotaRuns:     "how many attempts may start per minute, or none; further runs wait",
 }
 

@@ -2,7 +2,8 @@
 -- $1 partitions, $2 the end of the look-ahead, $3 maximum number of cursors, $4 the earliest due time.
 -- Index: cursor_due.
 SELECT c.partition, c.id, c.schedule, c.missed, c.next_due_at, c.broken_at, c.paced_to, c.after_job, c.after_origin,
-       (SELECT missed_until FROM partition WHERE id = c.partition), c.namespace_id
+       (SELECT missed_until FROM partition WHERE id = c.partition), c.namespace_id,
+       c.full_from, c.full_until
 FROM unnest($1::smallint[]) p, LATERAL (
     SELECT * FROM cursor
     WHERE partition = p AND plan_at BETWEEN $4 AND $2

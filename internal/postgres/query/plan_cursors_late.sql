@@ -3,7 +3,8 @@
 -- locked cursors. $1 partitions, $2 what counts as late, $3 maximum number of cursors. Indexes: cursor_due,
 -- and cursor_pkey to lock: the condition is plan_at, by which PostgreSQL might search otherwise.
 SELECT c.partition, c.id, c.schedule, c.missed, c.next_due_at, c.broken_at, c.paced_to, c.after_job, c.after_origin,
-       (SELECT missed_until FROM partition WHERE id = c.partition), c.namespace_id
+       (SELECT missed_until FROM partition WHERE id = c.partition), c.namespace_id,
+       c.full_from, c.full_until
 FROM (
     SELECT partition, id FROM (
         SELECT x.* FROM unnest($1::smallint[]) p, LATERAL (

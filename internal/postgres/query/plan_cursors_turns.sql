@@ -4,7 +4,8 @@
 -- of many namespaces it takes some at random, and a namespace may have cursors in partitions of other nodes.
 -- Indexes: cursor_list, and cursor_pkey to lock: the condition is plan_at, by which PostgreSQL might search otherwise.
 SELECT c.partition, c.id, c.schedule, c.missed, c.next_due_at, c.broken_at, c.paced_to, c.after_job, c.after_origin,
-       (SELECT missed_until FROM partition WHERE id = c.partition), c.namespace_id
+       (SELECT missed_until FROM partition WHERE id = c.partition), c.namespace_id,
+       c.full_from, c.full_until
 FROM (SELECT id FROM namespace WHERE id <> ALL ($5::uuid[]) ORDER BY random() LIMIT 1000) n, LATERAL (
     SELECT x.partition, x.id FROM (
         SELECT partition, id FROM cursor WHERE namespace_id = n.id AND plan_at <= $2 AND broken_at IS NULL
