@@ -115,6 +115,24 @@ for (const state of ['content', 'viewer', 'error', 'loading', 'empty'] as const)
   }
 }
 
+test('old data, while a later read fails', async ({ user: page }) => {
+  const old = ['overview', 'jobs', 'edit job', 'runs', 'queues']; // each component that shows old data
+  for (const [name, path] of (await screens()).filter(([n]) => old.includes(n))) {
+    await test.step(name, async () => {
+      await go(page, path);
+      await settled(page);
+      await prepare.error!(page);
+      // Data is read again when the user returns to the tab, if it is older than a second.
+      await expect(async () => {
+        await page.evaluate(() => document.dispatchEvent(new Event('visibilitychange', { bubbles: true })));
+        await expect(page.locator('main#content .stale').first()).toBeVisible({ timeout: 1000 });
+      }).toPass();
+      await check(page, `${name}: old data`, false);
+      await page.unroute(api);
+    });
+  }
+});
+
 test('the login page, and why a key is refused', async ({ page }) => {
   await page.goto(`${place().url}/ui/`);
   await expect(page.getByRole('button', { name: 'Log in' })).toBeVisible();

@@ -68,7 +68,7 @@ export function Loaded<T>({ query, rows, children }: { query: UseQueryResult<T, 
     return (
       <>
         {query.error && <ProblemView error={query.error} retry={() => void query.refetch()} quiet />}
-        <div className={query.error ? css.stale : undefined}>{children(query.data)}</div>
+        <div className={query.error ? 'stale' : undefined}>{children(query.data)}</div>
       </>
     );
   }

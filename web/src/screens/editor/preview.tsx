@@ -118,7 +118,7 @@ export function PreviewPane({
   const ahead = p.occurrences.filter((o) => !o.due_at || Date.parse(o.due_at) > now); // some pass while the page is open
   const first = ahead.find((o) => !o.skip && o.due_at)?.due_at;
   return (
-    <div className={query.isPlaceholderData || query.error ? css.stale : undefined}>
+    <div className={query.isPlaceholderData || query.error ? 'stale' : undefined}>
       {query.error && <ProblemView error={query.error} retry={() => void query.refetch()} quiet />}
       <div className={css.head}>
         <h2 aria-live="polite">{sentence(p.words)}</h2>

@@ -92,7 +92,7 @@ export default function Jobs() {
           </Empty>
         )
       ) : (
-        <div className={list.stale || list.first.error ? css.stale : undefined}>
+        <div className={list.stale || list.first.error ? 'stale' : undefined}>
           {list.rows.length > 0 && (
             <Table label="Jobs" virtual phoneRow={76} rows={list.rows} id={(j) => j.id} name={(j) => j.name} columns={columns} open={open}
               keys={keys}

@@ -78,7 +78,7 @@ export default function Queues() {
       {!list.first.data && !list.first.error && <Skeleton />}
       {list.first.data &&
         (rows.length > 0 ? (
-          <div className={list.first.error ? css.stale : undefined}>
+          <div className={list.first.error ? 'stale' : undefined}>
             <Table
               label="Queues"
               rows={rows}

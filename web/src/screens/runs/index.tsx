@@ -15,7 +15,6 @@ import { Table } from '../../ui/table';
 import { queueOptions } from '../jobs/fields';
 import { columnsOf, type Run } from './columns';
 import { bulkFilter, endedStates, filterKeys, liveStates, modeOf, runsQuery, seenAttempts, type Mode } from './filter';
-import css from './runs.module.css';
 
 const noun: [string, string] = ['run', 'runs'];
 const size = 50;
@@ -76,7 +75,7 @@ export default function Runs() {
       {list.first.data === undefined ? !list.first.error && <Skeleton rows={14} /> : list.rows.length === 0 && !list.more ? (
         <Nothing mode={mode} any={filtered(url, filterKeys)} />
       ) : (
-        <div className={list.stale || list.first.error ? css.stale : undefined}>
+        <div className={list.stale || list.first.error ? 'stale' : undefined}>
           {list.rows.length > 0 && (
             <Table label="Runs" virtual phoneRow={55} rows={list.rows} id={(r) => r.id}
               name={(r) => `${r.job_name ?? r.job}, due ${r.due_at}`}
@@ -103,7 +102,7 @@ function Nothing({ mode, any }: { mode: Mode; any: boolean }) {
 const reasons = [
   'attempts', 'rejected', 'lost', 'unknown_outcome', 'gone', 'overlap', 'overlap_limit', 'missed', 'missed_window', 'missed_max', 'paused',
     'expired', 'replaced',
-  'calendar', 'dst_gap', 'cancelled', 'deleted', 'restored',
+  'calendar', 'dst_gap', 'cancelled', 'deleted', 'restored', 'live_runs',
 ];
 
 const option = (value: string) => ({ value });
