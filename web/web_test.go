@@ -40,8 +40,9 @@ func TestPage(t *testing.T) {
 		seen[nonce[1]] = true
 		require.Contains(t, w.Body.String(), `nonce="`+nonce[1]+`"`)
 		require.NotContains(t, w.Body.String(), nonceMark)
-		require.NotContains(t, policy, "unsafe")
-		require.Contains(t, policy, "default-src 'none'")
+		require.Equal(t, "default-src 'none'; script-src 'self'; style-src 'self' 'nonce-"+nonce[1]+"'; "+
+			"img-src 'self' data:; font-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; "+
+			"frame-ancestors 'none'", policy)
 		require.NotRegexp(t, `<script[^>]*>[^<]`, w.Body.String(), "no inline script")
 	}
 	require.Equal(t, http.StatusPermanentRedirect, get(t, "/ui").Code)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -195,6 +197,23 @@ func TestEachRouteIsDescribed(t *testing.T) {
 	for _, route := range n.newAPI(postgres.New(nil, postgres.Options{})).Routes() {
 		require.Contains(t, known, route)
 	}
+	// What a node serves besides the API is known by its sources alone: a mux does not list its patterns.
+	files, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	var own []string
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		for _, found := range regexp.MustCompile(`\.Handle(?:Func)?\(([^,]+),`).FindAllSubmatch(text, -1) {
+			own = append(own, string(found[1]))
+		}
+	}
+	require.ElementsMatch(t, []string{
+		`"/"`, `"GET /{$}"`, `"GET "+uiPath`, `"GET /healthz"`, `"GET /readyz"`, `"GET /metrics"`,
+	}, own, "what is added here is open to everyone who reaches the node")
 }
 
 // tenant is a namespace with one of everything in it.
@@ -374,7 +393,49 @@ func TestNoByteCrossesANamespace(t *testing.T) {
 	}
 	require.Positive(t, swapped)
 	t.Logf("%d calls, %d with ids of another namespace", calls, swapped)
+	w.changeMany(mine, theirs)
 	require.Equal(t, before, w.rows(theirs.id), "and nothing of theirs has changed")
+}
+
+// changeMany begins operations on many jobs or runs, by the ids, names, queues and labels of another tenant. None finds
+// anything, and all end.
+func (w *walk) changeMany(mine, theirs *tenant) {
+	w.t.Helper()
+	begun := 0
+	for _, o := range operations(w.t, w.base) {
+		if !strings.Contains(bodies[o.id], `"filter"`) {
+			continue
+		}
+		sets := []string{
+			`"ids":["` + theirs.objects["job"] + `"]`, `"filter":{"name":"` + theirs.named + `"}`,
+			`"filter":{"queue":"q-` + theirs.named + `"}`, `"filter":{"label":["team=` + theirs.inner + `"]}`,
+		}
+		switch o.id {
+		case "relabel-jobs":
+			for i := range sets {
+				sets[i] += `,"set":{"a":"b"}`
+			}
+		case "cancel-runs":
+			sets = []string{`"ids":["` + theirs.objects["run"] + `"]`, `"filter":{"queue":"q-` + theirs.named + `"}`}
+		case "retry-runs":
+			sets = []string{
+				`"ids":["` + theirs.objects["dead_letter"] + `"]`,
+				`"filter":{"queue":"q-` + theirs.named + `","state":["failed"]}`,
+			}
+		}
+		for _, set := range sets {
+			got := w.ask(mine.key, o, o.path, `{`+set+`,"dry_run":true}`)
+			require.Equal(w.t, http.StatusOK, got.status, "%s %s: %s", o.id, set, got.body)
+			require.Contains(w.t, string(got.body), `{"count":0,`, "%s %s", o.id, set)
+			got = w.ask(mine.key, o, o.path, `{`+set+`}`)
+			require.Equal(w.t, http.StatusAccepted, got.status, "%s %s: %s", o.id, set, got.body)
+			begun++
+		}
+	}
+	require.GreaterOrEqual(w.t, begun, 28)
+	// The tenant has one that lasts an hour.
+	w.eventually(`SELECT count(*) = 0 FROM operation
+WHERE namespace_id = $1 AND state = 'running' AND next_at < now() + interval '30 min'`, mine.id)
 }
 
 // page returns the token of a tenant's second page of a list; empty if there is none.

@@ -2,6 +2,7 @@ package yamljson
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -35,6 +36,21 @@ func FuzzYAML(f *testing.F) {
 		}
 		require.Equal(t, exact(t, text), exact(t, string(back)), "%s", out)
 	})
+}
+
+// TestAliases: aliases of aliases expand to a limited size, and an alias that contains itself is rejected.
+func TestAliases(t *testing.T) {
+	t.Parallel()
+	bomb := "a0: &a0 x\n"
+	for i := range 7 {
+		bomb += fmt.Sprintf("a%d: &a%d [%s]\n", i+1, i+1, strings.Repeat(fmt.Sprintf("*a%d,", i), 10))
+	}
+	for _, text := range []string{bomb, "a: &a [*a]"} {
+		var n yaml.Node
+		require.NoError(t, yaml.Unmarshal([]byte(text), &n))
+		_, err := ToJSON(&n)
+		require.ErrorContains(t, err, "it is too deep or too large")
+	}
 }
 
 // exact decodes JSON and keeps each number as it was written.

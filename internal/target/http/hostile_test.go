@@ -130,6 +130,18 @@ func TestHostileAnswers(t *testing.T) {
 	}
 }
 
+// TestResponsesStayCompressed: the target asks for no compressed response. If it did, the transport would decompress a
+// zip bomb.
+func TestResponsesStayCompressed(t *testing.T) {
+	t.Parallel()
+	target, url := setup(t, func(w nethttp.ResponseWriter, r *nethttp.Request) {
+		if r.Header.Get("Accept-Encoding") != "" {
+			w.WriteHeader(nethttp.StatusNotAcceptable)
+		}
+	})
+	require.Equal(t, job.Outcome{Kind: job.Succeeded, Status: 200}, target.Deliver(t.Context(), to(url)))
+}
+
 // A 2xx whose response does not end in time is not a success. The slot is free again after the timeout.
 func TestSlowBody(t *testing.T) {
 	t.Parallel()
