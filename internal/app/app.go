@@ -224,7 +224,11 @@ func newNode(ctx context.Context, c Config, db *postgres.DB, log *slog.Logger, m
 		Kinds: c.Targets.Enabled(), Encrypted: c.Targets.SecretsInClear == config.Refuse,
 		Command: c.commands, Gate: gate.Options{Slots: c.Slots, PerHost: c.Targets.PerHost},
 	})
-	if n.reportKeys, err = reportkey.Read(ctx, db.Admin(), log); err != nil {
+	err = persist(ctx, log, func(ctx context.Context) (err error) {
+		n.reportKeys, err = reportkey.Read(ctx, db.Admin(), log)
+		return err
+	})
+	if err != nil {
 		return nil, err
 	}
 	targets := map[string]engine.Target{}

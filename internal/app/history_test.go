@@ -19,7 +19,7 @@ func TestStartWhileHistoryIsLocked(t *testing.T) {
 	c := testConfig(url)
 	c.Listen = freeAddress(t)
 	s := serveNode(t, c)
-	s.log.await(t, "preparation of history failed")
+	s.log.await(t, "preparation failed")
 	require.NoError(t, tx.Rollback(t.Context()))
 	awaitReady(t, "http://"+c.Listen, 200, "")
 	require.NoError(t, s.end(t))

@@ -3,10 +3,12 @@ package app
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -114,6 +116,40 @@ func TestDatabaseGoesAndComes(t *testing.T) {
 	}
 }
 
+// TestConnectionsBreakDuringTheStart: whenever a node loses the database while it starts, it goes on with its start.
+func TestConnectionsBreakDuringTheStart(t *testing.T) {
+	t.Parallel()
+	server, broke := serverURL(t), ""
+	serve := func(breakAt int64) {
+		database, url := openProxy(t, server, "x")
+		database.breakAt.Store(breakAt)
+		c := testConfig(url)
+		c.Canary = true
+		s := serveNode(t, c)
+		defer func() { _ = s.end(t) }()
+		require.Eventually(t, func() bool { return len(s.ended) > 0 || s.log.find(t, "node started") != nil },
+			time.Minute, 10*time.Millisecond)
+		require.Empty(t, s.ended, "it ended after answer %d", breakAt)
+		if failed := s.log.find(t, "preparation failed"); failed != nil {
+			broke += fmt.Sprintln(failed["error"])
+		}
+	}
+	steps := []string{"check the database role", "history", "canary", "keys of run tokens"}
+	notBroken := func(step string) bool { return !strings.Contains(broke, step) }
+	for i := int64(1); slices.ContainsFunc(steps, notBroken); i++ {
+		require.Less(t, i, int64(500), "steps that were never broken: %v in\n%s", steps, broke)
+		serve(i)
+	}
+}
+
+// TestNothingIsPreparedAfterTheEnd: a node that is asked to stop while it starts does not go on without its preparation.
+func TestNothingIsPreparedAfterTheEnd(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.Error(t, persist(ctx, slog.New(slog.DiscardHandler), func(context.Context) error { return nil }))
+}
+
 // freeAddress: health is requested before the log has the address.
 func freeAddress(t *testing.T) string {
 	t.Helper()
@@ -152,11 +188,13 @@ func TestServeRefuses(t *testing.T) {
 	t.Parallel()
 	migrated := serverURL(t)
 	badOption := strings.Replace(withUser(t, migrated, "u"), "sslmode=disable", "sslmode=maybe", 1)
+	noFile := strings.Replace(migrated, "sslmode=disable", "sslmode=verify-full&sslrootcert=/not/there", 1)
 	for name, tc := range map[string]struct{ url, want string }{
 		"no schema":   {pgtest.EmptyURL(t), "run: belfry migrate"},
 		"no database": {strings.Replace(migrated, "?", "_not_there?", 1), "does not exist"},
 		"no role":     {withUser(t, migrated, "nobody_here"), "connect to the database"},
 		"bad option":  {badOption, "read the database URL"},
+		"no file":     {noFile, "read the database URL"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -23,6 +23,9 @@ const (
 
 	forDatabase = "waiting for the database"
 	forSchema   = "waiting for the schema; run: belfry migrate"
+	starting    = "starting; its log says what it waits for"
+
+	prepareLimit = 65 * time.Second // timeout of one attempt; statements have a shorter one of their own
 )
 
 // awaitDatabase waits until the database answers and returns the version of its schema. If the schema is older than this
@@ -47,6 +50,8 @@ func awaitDatabase(ctx context.Context, c Config, h *health, log *slog.Logger) (
 	if ctx.Err() != nil {
 		return 0, nil
 	}
+	h.wait(starting)
+	reportState(log, c.Systemd.Waiting(starting))
 	return schema, err
 }
 
@@ -99,15 +104,16 @@ func readSchema(ctx context.Context, url string) (int64, error) {
 	return s.Current, err
 }
 
-// createHistory creates the days of history, which a node needs to work. While another transaction locks the history, it
-// keeps trying: a node that ended would leave its partitions to the others.
-func createHistory(ctx context.Context, db *postgres.DB, log *slog.Logger) (err error) {
+// persist repeats a part of the start while the database is down or read-only, or another transaction locks what the node
+// needs: a node that ended would leave its partitions to the others.
+func persist(ctx context.Context, log *slog.Logger, once func(context.Context) error) error {
+	err := context.Canceled // if ctx has ended, nothing runs
 	loop.Loop{
-		Name: "history", Title: "preparation of history", Log: log,
+		Name: "start", Title: "preparation", Log: log, Limit: prepareLimit,
 		Backoff: loop.Backoff{Min: connectPause, Max: connectMaxPause},
 		Once: func(ctx context.Context) (time.Duration, error) {
-			err = db.Engine().CreateHistory(ctx, engine.HistoryAhead)
-			if errors.Is(err, job.ErrInUse) {
+			err = once(ctx)
+			if errors.Is(err, job.ErrInUse) || postgres.MayPass(err) || postgres.Code(err) == "25006" { // read-only
 				return 0, err
 			}
 			return 0, loop.ErrDone
@@ -119,12 +125,26 @@ func createHistory(ctx context.Context, db *postgres.DB, log *slog.Logger) (err 
 // BootstrapLife is the life of a key that a node prints when it starts: its output is often a log that many can read.
 const BootstrapLife = 24 * time.Hour
 
-// prepare refuses an unsafe database role, and creates what a node needs before it works.
+// prepare refuses an unsafe database role, and creates what a node needs before it works. The first key is not created
+// again after a failure: a key that was created without an answer could not be printed.
 func prepare(ctx context.Context, c Config, db *postgres.DB, log *slog.Logger) error {
+	err := persist(ctx, log, func(ctx context.Context) error { return createNeeds(ctx, c, db, log) })
+	if err != nil || c.Bootstrap == nil {
+		return err
+	}
+	secret, err := db.Admin().FirstKey(ctx, access.DefaultNamespace, BootstrapLife)
+	if err == nil && secret != "" {
+		c.Bootstrap(secret)
+	}
+	return err
+}
+
+// createNeeds checks the role and creates what the node needs. It can be repeated.
+func createNeeds(ctx context.Context, c Config, db *postgres.DB, log *slog.Logger) error {
 	if err := db.Admin().CheckRole(ctx); err != nil && !c.Scratch {
 		return err
 	}
-	if err := createHistory(ctx, db, log); err != nil {
+	if err := db.Engine().CreateHistory(ctx, engine.HistoryAhead); err != nil {
 		return err
 	}
 	if a := c.Archive; a.URL != "" { // without an archive of its own, a node leaves it to the others
@@ -132,15 +152,10 @@ func prepare(ctx context.Context, c Config, db *postgres.DB, log *slog.Logger) e
 			return err
 		}
 	}
-	if err := keepCanary(ctx, c.Canary, db); err != nil { // a node works without it
+	err := keepCanary(ctx, c.Canary, db)
+	if err != nil && !postgres.MayPass(err) { // a node works without it
 		log.Warn("keeping the canary failed", "error", err)
-	}
-	if c.Bootstrap == nil {
 		return nil
-	}
-	secret, err := db.Admin().FirstKey(ctx, access.DefaultNamespace, BootstrapLife)
-	if err == nil && secret != "" {
-		c.Bootstrap(secret)
 	}
 	return err
 }

@@ -33,7 +33,7 @@ func (a *Admin) SchemaVersion(ctx context.Context) (version int64, err error) {
 // Lost reports whether the connection broke while a statement or transaction was under way, or the outcome is unknown
 // for another reason.
 func Lost(err error) bool {
-	_, network := errors.AsType[net.Error](err)
+	_, network := errors.AsType[*net.OpError](err) // not net.Error, which an unreadable file of the URL is too
 	return network || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) || pgconn.SafeToRetry(err) ||
 		errors.Is(err, pool.ErrUnconfirmed)
 }
@@ -48,11 +48,12 @@ func BadText(err error) bool {
 func TimedOut(err error) bool { return Code(err) == "57014" }
 
 // MayPass reports whether a request may succeed later without a change: the server is unreachable, starting, stopping,
-// full, or so slow that a timeout cancelled a statement. A wrong password or a missing database needs an operator.
+// full, or so slow that a timeout cancelled a statement, or the connection broke. A wrong password or a missing database
+// needs an operator.
 func MayPass(err error) bool {
 	if c := Code(err); c != "" {
 		return strings.HasPrefix(c, "08") || strings.HasPrefix(c, "53") || strings.HasPrefix(c, "57")
 	}
 	_, connecting := errors.AsType[*pgconn.ConnectError](err)
-	return connecting || errors.Is(err, context.DeadlineExceeded)
+	return connecting || errors.Is(err, context.DeadlineExceeded) || Lost(err)
 }

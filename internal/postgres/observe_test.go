@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"net"
+	"syscall"
 	"testing"
 	"time"
 
@@ -180,6 +183,9 @@ func TestMayPass(t *testing.T) {
 		{&pgconn.PgError{Code: "28P01"}, false}, // wrong password
 		{&pgconn.PgError{Code: "3D000"}, false}, // no such database
 		{errors.New("the server is PostgreSQL 12"), false},
+		{io.ErrUnexpectedEOF, true},
+		{&net.OpError{Op: "read", Err: syscall.ECONNRESET}, true},
+		{&fs.PathError{Op: "open", Err: syscall.ENOENT}, false}, // such as the root certificate
 	} {
 		require.Equal(t, tc.want, postgres.MayPass(fmt.Errorf("connect: %w", tc.err)), "%v", tc.err)
 	}

@@ -193,10 +193,7 @@ func TestAPIDuringFaults(t *testing.T) {
 	require.Eventually(t, func() bool { return u.paused.Load() > 9 && u.deleted.Load() > 9 }, allowed(time.Minute), 10*time.Millisecond)
 	stop()
 	users.Wait()
-	for _, n := range c.nodes { // calls in progress end with them
-		require.NoError(t, n.end(syscall.SIGTERM))
-	}
-	c.nodes = nil
+	c.endAll() // calls in progress end with them
 
 	r := c.checkTried(worked)
 	t.Logf("node kills=%d database kills=%d users=%d", c.kills, crashes, f.jobs)

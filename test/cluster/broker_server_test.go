@@ -60,10 +60,7 @@ func newBrokerServer(t *testing.T, name string) *brokerServer {
 	b.env = append(b.env, "BELFRY_KAFKA_ADVERTISED="+b.proxy.Address(), "BELFRY_KAFKA_HEAP=384m")
 	t.Cleanup(func() {
 		b.run("stop")
-		if t.Failed() {
-			log, _ := os.ReadFile(filepath.Join(dir, "run", name, name+".log"))
-			t.Logf("last lines of %s:\n%s", name, log[max(0, len(log)-3000):])
-		}
+		keepLog(t, name, filepath.Join(dir, "run", name, name+".log"))
 		_ = os.RemoveAll(dir)
 	})
 	b.start()

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -142,16 +143,30 @@ func newCluster(t *testing.T, s setup) *cluster {
 	require.NoError(t, c.store.CreateHistory(t.Context(), 1))
 	t.Cleanup(func() {
 		c.stop()
-		if t.Failed() {
-			log, _ := os.ReadFile(c.log)
-			t.Logf("last lines of the nodes:\n%s", log[max(0, len(log)-8000):])
-		}
+		keepLog(t, "nodes", c.log)
 	})
 	for range s.nodes {
 		c.nodes = append(c.nodes, c.start())
 	}
 	c.publish()
 	return c
+}
+
+// keepLog keeps a log of a failed test and shows its last lines: few, because before them is what failed.
+func keepLog(t *testing.T, name, path string) {
+	t.Helper()
+	if !t.Failed() {
+		return
+	}
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	kept, err := os.CreateTemp("", fmt.Sprintf("belfry-%s-%s-*.log", strings.ReplaceAll(t.Name(), "/", "-"), name))
+	require.NoError(t, err)
+	_, err = kept.Write(text)
+	assert.NoError(t, err)
+	assert.NoError(t, kept.Close())
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	t.Logf("%s ends with:\n%s", kept.Name(), strings.Join(lines[max(0, len(lines)-5):], "\n"))
 }
 
 // migrate creates the schema, connects as the owner, and returns the URL for nodes.
@@ -250,6 +265,17 @@ func every(d time.Duration, n int, fault func(i int)) {
 		<-tick.C
 		fault(i)
 	}
+}
+
+// endAll stops all nodes in order.
+func (c *cluster) endAll() {
+	c.t.Helper()
+	for _, n := range c.nodes {
+		if err := n.end(syscall.SIGTERM); !early(err) {
+			assert.NoError(c.t, err)
+		}
+	}
+	c.nodes = nil
 }
 
 // early is whether a process was terminated before it listened to signals. On a busy machine that takes a while.

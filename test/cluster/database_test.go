@@ -62,10 +62,7 @@ func emptyDatabase(t *testing.T, settings ...string) *database {
 	d.dir = filepath.Join(dir, "data")
 	t.Cleanup(func() {
 		assert.NoError(t, d.kill(true))
-		if t.Failed() {
-			log, _ := os.ReadFile(d.log.Name())
-			t.Logf("last lines of PostgreSQL:\n%s", log[max(0, len(log)-4000):])
-		}
+		keepLog(t, fmt.Sprintf("postgres-%d", d.port), d.log.Name())
 		_ = d.log.Close()
 		_ = os.RemoveAll(dir)
 	})

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -181,10 +180,7 @@ func (c *cluster) finishBefore(end time.Time, within time.Duration) {
 	c.t.Helper()
 	c.end = end.Truncate(time.Second)
 	require.NoError(c.t, c.ended(c.end, within))
-	for _, n := range c.nodes {
-		assert.NoError(c.t, n.end(syscall.SIGTERM))
-	}
-	c.nodes = nil
+	c.endAll()
 }
 
 func flatten(worked [][]*created) (all []*created) {

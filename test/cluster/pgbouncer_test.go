@@ -66,9 +66,9 @@ server_login_retry = 1
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait() // "signal: killed"
 		if t.Failed() {
-			text, _ := os.ReadFile(log.Name())
-			t.Logf("PgBouncer: %s, last lines:\n%s", cmd.ProcessState, text[max(0, len(text)-4000):])
+			t.Log("PgBouncer:", cmd.ProcessState)
 		}
+		keepLog(t, "pgbouncer", log.Name())
 		_ = log.Close()
 		_ = os.RemoveAll(dir)
 	})

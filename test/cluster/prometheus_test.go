@@ -58,10 +58,7 @@ scrape_configs: [{job_name: belfry, static_configs: [{targets: %s}]}]
 	t.Cleanup(func() {
 		assert.NoError(t, cmd.Process.Kill())
 		_ = cmd.Wait() // "signal: killed"
-		if t.Failed() {
-			text, _ := os.ReadFile(log.Name())
-			t.Logf("last lines of Prometheus:\n%s", text[max(0, len(text)-2000):])
-		}
+		keepLog(t, "prometheus", log.Name())
 		_ = log.Close()
 	})
 	return &prometheus{base: "http://" + listen}

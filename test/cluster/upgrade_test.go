@@ -90,10 +90,7 @@ func newUpgrade(t *testing.T, r releases, first string) *upgrade {
 	require.NotEmpty(t, u.key)
 	t.Cleanup(func() {
 		u.stop()
-		if t.Failed() {
-			log, _ := os.ReadFile(u.log)
-			t.Logf("last lines of the nodes:\n%s", log[max(0, len(log)-8000):])
-		}
+		keepLog(t, "nodes", u.log)
 	})
 	return u
 }
