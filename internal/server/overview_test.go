@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/access"
+	"github.com/belfry-dev/belfry/internal/clock/clocktest"
 )
 
 // attention returns the items of an overview by code.
@@ -157,6 +158,10 @@ func TestAForgottenRunIsLate(t *testing.T) {
 		late := n.get("/overview")["late"].(map[string]any)
 		if late["runs"].(float64) == 1 {
 			break
+		}
+		if late["more"] == true { // a busy machine did not read all runs in time
+			require.LessOrEqual(t, before, clocktest.Allow(time.Minute))
+			continue
 		}
 		require.LessOrEqual(t, before, 3*time.Second, "0 late, and a run has been due for %s", before)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
@@ -53,17 +54,41 @@ func TestLimitOfAQueue(t *testing.T) {
 	all := most(receipts, func(receipt) string { return "all" })["all"]
 	byKey := most(receipts, func(x receipt) string { return keyOf[x.job] })
 	r := c.check()
+	started := c.started()
+	full := most(started, func(receipt) string { return "all" })["all"]
+	fullByKey := most(started, func(x receipt) string { return keyOf[x.job] })
 	t.Logf("kills=%d, at the sink together=%d of %d, by key %v of %d", c.kills, all, places, byKey, keyPlaces)
+	t.Logf("started together=%d, by key %v", full, fullByKey)
 	t.Log(r)
 	require.LessOrEqual(t, all, places)
-	require.GreaterOrEqual(t, all, places*9/10, "it was not full, so this says nothing")
+	require.GreaterOrEqual(t, full, places*9/10, "it was not full, so this says nothing")
 	for i := range keys / 2 {
-		require.Equal(t, keyPlaces, byKey[fmt.Sprintf("key-%d", 2*i)])
+		key := fmt.Sprintf("key-%d", 2*i)
+		require.LessOrEqual(t, byKey[key], keyPlaces)
+		require.GreaterOrEqual(t, fullByKey[key], keyPlaces, "%s was not full, so this says nothing", key)
 	}
 	var permits int
 	require.NoError(t, c.pool.QueryRow(t.Context(), `SELECT count(*) FROM permit`).Scan(&permits))
 	require.Zero(t, permits)
 	c.clean(r)
+}
+
+// started lists the last attempt of each run, from its start to its end in the database. Whether a queue was full is
+// judged by these times: a busy machine may delay deliveries, and the sink sees fewer of them at the same time. Both are
+// beginnings of transactions, so a run may seem to start a little before the end of the one whose permit it got.
+func (c *cluster) started() []receipt {
+	c.t.Helper()
+	rows, err := c.pool.Query(c.t.Context(),
+		`SELECT job_id, started_at, ended_at FROM run_history WHERE started_at IS NOT NULL`)
+	require.NoError(c.t, err)
+	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (x receipt, err error) {
+		var id uuid.UUID
+		err = row.Scan(&id, &x.received, &x.answered)
+		x.job = job.FormatJobID(id)
+		return x, err
+	})
+	require.NoError(c.t, err)
+	return out
 }
 
 // noteStarts records each start in a table of the test, in the transaction of the start. at is the instant at which the

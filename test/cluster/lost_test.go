@@ -2,6 +2,7 @@ package cluster_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"strings"
 	"sync"
@@ -11,6 +12,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/clock"
 )
 
 // TestAsynchronousFailover (F8): the standbys are asynchronous and lag behind when the primary dies. Acknowledged writes
@@ -31,7 +34,18 @@ func TestAsynchronousFailover(t *testing.T) {
 	c.balanced()
 	old := c.group.primary
 	require.NoError(t, c.group.detach(t.Context()))
-	<-time.After(2 * time.Second) // each node renews its session meanwhile
+	// Jobs are acknowledged that no standby has. Then each node renews its session twice: one that renews it again has
+	// the answer to the renewal before, and so knows how far the old primary was.
+	gone := &created{key: "gone", size: 5, due: clock.Now().Add(3 * time.Second).UTC().Truncate(time.Second)}
+	wait, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	require.NoError(t, until(wait, func() bool {
+		u.sendBulk(wait, gone)
+		return gone.ids != nil
+	}), "nothing is acknowledged")
+	for range 2 {
+		c.renewed(wait, old)
+	}
 	require.NoError(t, old.strike(killed))
 	_, err := c.group.promote(t.Context())
 	require.NoError(t, err)
@@ -44,7 +58,7 @@ func TestAsynchronousFailover(t *testing.T) {
 	var lost, synchronous bool
 	require.NoError(t, c.pool.QueryRow(t.Context(),
 		`SELECT received_until, noticed_at, lost, synchronous FROM failover`).Scan(&from, &until, &lost, &synchronous))
-	vanished, unlisted := c.vanished(flatten(worked), from, until)
+	vanished, unlisted := c.vanished(append(flatten(worked), gone), from, until)
 	t.Logf("acknowledged jobs that vanished=%d, of these outside the listed time=%d, listed time=%s", vanished, unlisted,
 		until.Sub(from))
 	require.Positive(t, vanished, "there was nothing to lose")
@@ -55,6 +69,18 @@ func TestAsynchronousFailover(t *testing.T) {
 	log, err := os.ReadFile(c.log)
 	require.NoError(t, err)
 	require.Positive(t, strings.Count(string(log), "database failover lost acknowledged writes"))
+}
+
+// renewed waits until each node has renewed its session on a server from now on.
+func (c *cluster) renewed(ctx context.Context, on *replica) {
+	c.t.Helper()
+	now, err := ask[time.Time](ctx, on, `SELECT clock_timestamp()`)
+	require.NoError(c.t, err)
+	require.NoError(c.t, until(ctx, func() bool {
+		n, err := ask[int](ctx, on, fmt.Sprintf(`SELECT count(*)::int FROM session WHERE queue_id IS NULL AND renewed_at > '%s'`,
+			now.Format(time.RFC3339Nano)))
+		return err == nil && n >= len(c.nodes)
+	}), "the nodes do not renew their sessions")
 }
 
 // vanished counts the jobs that were acknowledged and do not exist, and those of them that were acknowledged outside of

@@ -56,9 +56,9 @@ func (n *node) start(url, log string, env ...string) error {
 	n.done = make(chan error, 1)
 	n.cmd = exec.Command(n.program, "server", "--listen", n.listen, "--name", n.name, "--connections", "6",
 		"--api-key-rate", "100000", "--api-key-burst", "100000", "--drain", drain.String(),
-		"--targets-allow", "127.0.0.0/8", "--worker-ttl", "3s")
+		"--targets-allow", "127.0.0.0/8")
 	n.cmd.Env = append(append(os.Environ(), "BELFRY_DATABASE_URL="+url, "BELFRY_SLOTS=200",
-		"BELFRY_CANARY=false"), env...) // the checker knows all jobs
+		"BELFRY_WORKER_TTL="+workerTTL.String(), "BELFRY_CANARY=false"), env...) // the checker knows all jobs
 	n.cmd.Stdout, n.cmd.Stderr = file, file
 	n.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // no node outlives a killed test
 	if err := n.cmd.Start(); err != nil {

@@ -63,7 +63,11 @@ type outage struct {
 func (o outage) run(t *testing.T, down func(*cluster, time.Duration) time.Time, pull bool) {
 	c := newCluster(t, setup{
 		nodes: 3, own: true, api: true, slow: func(*rand.Rand) time.Duration { return o.lasts },
-		env: []string{"BELFRY_SLOTS=" + strconv.Itoa(o.attempts)}, // on each, however partitions are spread
+		env: []string{
+			"BELFRY_SLOTS=" + strconv.Itoa(o.attempts), // on each, however partitions are spread
+			// less than the outage. A worker gives up its runs if a heartbeat takes half as long.
+			"BELFRY_WORKER_TTL=7s",
+		},
 	})
 	o.create(c, pull)
 	inFlight := func() bool { return len(c.sink.all()) == o.attempts }

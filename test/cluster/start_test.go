@@ -3,6 +3,7 @@ package cluster_test
 import (
 	"context"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -20,17 +21,26 @@ func TestStartWithoutDatabase(t *testing.T) {
 	c := newCluster(t, setup{own: true})
 	c.create(20, 20*time.Second)
 	require.NoError(t, c.db.kill(false))
-	waiting, stopped := c.start(), c.start()
+	waiting, log := c.start(), c.log
 	c.nodes = append(c.nodes, waiting)
+	c.log = filepath.Join(t.TempDir(), "stopped.log")
+	logs, stopped := []string{log, c.log}, c.start()
+	c.log = log
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	lines := func() int {
-		log, _ := os.ReadFile(c.log)
-		return strings.Count(string(log), "database connection failed")
+	lines := func(logs ...string) (n int) {
+		for _, log := range logs {
+			text, _ := os.ReadFile(log)
+			n += strings.Count(string(text), "database connection failed")
+		}
+		return n
 	}
-	require.NoError(t, until(ctx, func() bool { return lines() >= 2 }), "the nodes do not say that they wait")
+	for _, log := range logs {
+		require.NoError(t, until(ctx, func() bool { return lines(log) > 0 }), "a node does not say that it waits")
+	}
+	before := lines(logs...)
 	<-time.After(3 * time.Second)
-	require.Less(t, lines(), 10, "a log full of it")
+	require.Less(t, lines(logs...)-before, 10, "a log full of it")
 	require.NoError(t, stopped.end(syscall.SIGTERM))
 	accepted, err := c.db.start(ctx)
 	require.NoError(t, err)

@@ -20,12 +20,16 @@ SELECT count(*) FROM pg_stat_activity
 WHERE application_name = $1 AND state = 'active'
   AND (query LIKE '%claimed AS (%' OR query LIKE '%coalesce(v.definition%')`
 
-// sessionOf returns the live session of a node.
+// sessionOf returns the live session of a node. On a busy machine the node may be without one for a while.
 func (c *cluster) sessionOf(n *node) (id uuid.UUID) {
 	c.t.Helper()
-	require.NoError(c.t, c.pool.QueryRow(c.t.Context(),
-		`SELECT id FROM session WHERE name = $1 AND expires_at > now() ORDER BY started_at DESC LIMIT 1`, n.name).
-		Scan(&id))
+	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
+	defer cancel()
+	require.NoError(c.t, until(ctx, func() bool {
+		return c.pool.QueryRow(ctx,
+			`SELECT id FROM session WHERE name = $1 AND expires_at > now() ORDER BY started_at DESC LIMIT 1`, n.name).
+			Scan(&id) == nil
+	}), "%s has no session", n.name)
 	return id
 }
 

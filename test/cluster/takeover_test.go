@@ -87,8 +87,9 @@ func TestTakeover(t *testing.T) {
 		c.balanced()
 		<-time.After(time.Duration(rand.Int64N(int64(time.Second)))) // anywhere between two renewals
 		i := rand.IntN(len(c.nodes))
-		owned := c.owned(c.nodes[i])
-		require.NotEmpty(t, owned)
+		var owned []int16
+		require.Eventually(t, func() bool { owned = c.owned(c.nodes[i]); return len(owned) > 0 }, time.Minute,
+			20*time.Millisecond, "a node owns nothing")
 		killed := clock.Now()
 		_ = c.nodes[i].end(syscall.SIGKILL)
 		took = append(took, c.takenOver(owned, killed))

@@ -24,8 +24,8 @@ func TestALateAdoption(t *testing.T) {
 		slots int
 		ends  bool // the run ends before the next heartbeat
 	}{
-		"heartbeat":            {ttl: 3 * time.Second, slots: 1},
-		"heartbeat and a poll": {ttl: 3 * time.Second, slots: 2},
+		"heartbeat":            {ttl: 15 * time.Second, slots: 1},
+		"heartbeat and a poll": {ttl: 15 * time.Second, slots: 2},
 		"report":               {ttl: time.Minute, slots: 1, ends: true},
 		"report and a poll":    {ttl: time.Minute, slots: 2, ends: true},
 	} {

@@ -255,7 +255,7 @@ func TestHandlers(t *testing.T) {
 // A cancelled run's context ends, and its progress is visible before.
 func TestCancelReachesTheHandler(t *testing.T) {
 	t.Parallel()
-	n := setupNode(t, 3*time.Second)
+	n := setupNode(t, 15*time.Second)
 	w := n.worker(n.url)
 	cause := make(chan error, 1)
 	w.Handle("long", func(ctx context.Context, run *worker.Run) error {
