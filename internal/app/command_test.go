@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -55,24 +56,37 @@ func TestCommandsAreOffUnlessTurnedOn(t *testing.T) {
 	}
 }
 
+// visibleDir returns a directory that the user of commands can look into.
+func visibleDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "belfry-command-")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	require.NoError(t, os.Chmod(dir, 0o755))
+	return dir
+}
+
 // TestOutputIsToldByAnyNode: what a command writes is seen through the node that
 // runs it and through the other, while it runs and afterwards.
 func TestOutputIsToldByAnyNode(t *testing.T) {
 	t.Parallel()
 	url, _ := pgtest.ServerURL(t)
-	first, one := serveAPI(t, func(c *Config) { withCommands(c); c.DatabaseURL = url })
+	signals := visibleDir(t)
+	with := func(c *Config) { withCommands(c); c.Command.Paths += ":" + signals }
+	first, one := serveAPI(t, func(c *Config) { with(c); c.DatabaseURL = url })
 	conf := testConfig(url)
-	withCommands(&conf)
+	with(&conf)
 	conf.Name = "two"
 	second := serveNode(t, conf)
 	address := second.log.await(t, "node started")["address"].(string)
 	two := &client{t: t, base: "http://" + address, key: one.key, http: &http.Client{}}
 
-	status, job, _ := one.call("POST", "/api/v1/jobs", `{
+	until := "until [ -e " + signals + "/shown ]; do sleep 0.1; done" // both nodes have shown that it began
+	status, job, _ := one.call("POST", "/api/v1/jobs", fmt.Sprintf(`{
 		"name":"c","schedule":"0 0 1 1 *","timeout":"1m","payload":{"n":1},
 		"retry":{"max_attempts":2,"base":"10ms","backoff":"fixed"},
 		"target":{"kind":"command","config":{"program":"/bin/bash","args":["-c",
-			"echo begun; sleep 3; echo \"ended $BELFRY_ATTEMPT $(cat)\"; [ $BELFRY_ATTEMPT = 2 ] || exit 75"]}}}`)
+			"echo begun; %s; echo \"ended $BELFRY_ATTEMPT $(cat)\"; [ $BELFRY_ATTEMPT = 2 ] || exit 75"]}}}`, until))
 	require.Equal(t, http.StatusCreated, status, job)
 	_, made, _ := one.call("POST", fmt.Sprintf("/api/v1/jobs/%s:trigger", job["id"]), "")
 	path := "/api/v1/runs/" + made["id"].(string)
@@ -88,6 +102,7 @@ func TestOutputIsToldByAnyNode(t *testing.T) {
 		require.Equal(t, true, got["live"])
 		require.EqualValues(t, 6, got["total"])
 	}
+	require.NoError(t, os.WriteFile(filepath.Join(signals, "shown"), nil, 0o600))
 	// What is new, as soon as it is there.
 	_, got, _ = two.call("GET", path+"/output?attempt=1&after=6&wait=20", "")
 	require.Equal(t, "ended 1 {\"n\":1}\n", got["text"])

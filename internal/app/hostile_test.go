@@ -84,7 +84,7 @@ func TestHostileHosts(t *testing.T) {
 	peak := uint64(0)
 	runs := seconds * int(time.Second/apart)
 	measure := func(name string, with bool) [3]time.Duration {
-		begin := clock.Now().Add(3 * time.Second)
+		begin := clock.Now().Add(clocktest.Allow(2 * time.Second)) // when all of it is created, on a slow machine too
 		b.many(t, crowd{name, fast.url, runs, time.Minute, func(i int) time.Time {
 			return begin.Add(time.Duration(i) * apart)
 		}})
@@ -107,8 +107,7 @@ func TestHostileHosts(t *testing.T) {
 	t.Logf("lateness p50, p99, max of %d runs: alone %s, with %d hostile hosts, %d runs each: %s (p99 %.2f times)",
 		runs, alone, len(hosts), each, beside, float64(beside[1])/float64(alone[1]))
 	t.Logf("heap: %d MB before, at most %d MB, %d MB at the end", before>>20, peak>>20, after>>20)
-	// If others use the machine too, a few milliseconds mean nothing.
-	require.Less(t, beside[1], max(alone[1]*3/2, alone[1]+clocktest.Allow(250*time.Millisecond)))
+	judge(t, "BELFRY_HOSTILE_RUNS", alone, beside)
 	require.Less(t, peak, before+100<<20, "nor while they are at it")
 	b.eventually(t, each, `
 SELECT count(*) FROM run_history h JOIN job j ON j.id = h.job_id WHERE j.name LIKE 'endless-%' AND h.ended = 1`)

@@ -38,7 +38,7 @@ func openProxy(t *testing.T, database, password string) (*proxy, string) {
 	t.Helper()
 	u, err := url.Parse(database)
 	require.NoError(t, err)
-	p := &proxy{t: t, to: u.Host, address: "127.0.0.1:0"}
+	p := &proxy{t: t, to: u.Host, address: freeAddress(t)}
 	p.open()
 	u.Host, u.User = p.address, url.UserPassword(u.User.Username(), password)
 	t.Cleanup(p.cut)
@@ -51,7 +51,7 @@ func (p *proxy) open() {
 	require.NoError(p.t, err)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.listener, p.address = listener, listener.Addr().String()
+	p.listener = listener
 	go p.accept(listener)
 }
 

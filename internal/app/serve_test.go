@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -150,13 +152,19 @@ func TestNothingIsPreparedAfterTheEnd(t *testing.T) {
 	require.Error(t, persist(ctx, slog.New(slog.DiscardHandler), func(context.Context) error { return nil }))
 }
 
-// freeAddress: health is requested before the log has the address.
+// freeAddress returns an address for a node whose health is requested before the log has the address, or for a proxy
+// that is closed for a while. The port is below those that the system gives to other listeners and connections.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	p := &proxy{t: t, address: "127.0.0.1:0"}
-	p.open()
-	p.cut()
-	return p.address
+	for range 100 {
+		address := fmt.Sprintf("127.0.0.1:%d", 20_000+rand.IntN(10_000))
+		if l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", address); err == nil {
+			require.NoError(t, l.Close())
+			return address
+		}
+	}
+	require.Fail(t, "no free port")
+	return ""
 }
 
 func TestStopWhileTheDatabaseIsAway(t *testing.T) {

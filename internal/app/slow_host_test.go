@@ -82,6 +82,19 @@ func (r *receiver) lateness() (out [3]time.Duration) {
 	return out
 }
 
+// judge compares the lateness of runs next to others with that of the same runs alone. The long form, which a setting
+// turns on, compares p99. In the short form one stall of the machine is more than a hundredth of the runs, so it
+// compares p50.
+func judge(t *testing.T, long string, alone, beside [3]time.Duration) {
+	t.Helper()
+	p := 0
+	if os.Getenv(long) != "" {
+		p = 1
+	}
+	// If others use the machine too, a few milliseconds mean nothing.
+	require.Less(t, beside[p], max(alone[p]*3/2, alone[p]+clocktest.Allow(250*time.Millisecond)))
+}
+
 // crowd is one-off jobs to one host.
 type crowd struct {
 	name, url string
@@ -134,7 +147,8 @@ func TestASlowHostBesideAFastOne(t *testing.T) {
 	// The slow ones are due over the same time as the fast ones, or at one instant.
 	over := time.Duration(number("BELFRY_SLOW_OVER", seconds)) * time.Second
 	measure := func(name string, with int) [3]time.Duration {
-		begin := clock.Now().Add(3*time.Second + time.Duration(with/1000)*time.Second)
+		// Nothing is due before all of it is created, on a slow machine too.
+		begin := clock.Now().Add(clocktest.Allow(2*time.Second) + time.Duration(with/1000)*time.Second)
 		b.many(t, crowd{name, fast.url, fastRuns, time.Minute, func(i int) time.Time {
 			return begin.Add(time.Duration(i) * apart)
 		}})
@@ -160,8 +174,7 @@ SELECT (SELECT count(*) FROM run WHERE deferred_reason IS NOT NULL), (SELECT cou
 	require.LessOrEqual(t, slow.most.Load(), int64(slots*2/3+1))
 	require.Positive(t, slow.most.Load())
 	require.Zero(t, counts.ended, "nothing failed")
-	// If others use the machine too, a few milliseconds mean nothing.
-	require.Less(t, beside[1], max(alone[1]*3/2, alone[1]+clocktest.Allow(250*time.Millisecond)))
+	judge(t, "BELFRY_SLOW_RUNS", alone, beside)
 
 	if os.Getenv("BELFRY_SLOW_RUNS") == "" { // else it takes too long
 		require.Eventually(t, func() bool { return slow.count() >= slowRuns }, 2*time.Minute, 50*time.Millisecond)

@@ -1,6 +1,7 @@
 package pull_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -41,7 +42,7 @@ func setup(t *testing.T) *bundle {
 	var now time.Time
 	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT clock_timestamp()`).Scan(&now))
 	b.bound.Set(clock.Sample{Now: now})
-	b.pull = b.puller(10 * time.Second)
+	b.pull = b.puller(time.Hour)
 	return b
 }
 
@@ -110,6 +111,19 @@ func (b *bundle) claim(at job.SessionPath, most int, wait time.Duration, handler
 	got, err := b.pull.Claim(b.t.Context(), at, job.PullParams{Handlers: handlers, Max: most, Wait: wait})
 	require.NoError(b.t, err)
 	return got
+}
+
+// polling starts a poll that waits until the returned function is called, which returns what the poll got.
+func (b *bundle) polling(at job.SessionPath, most int, handlers ...string) (end func() []job.Claimed) {
+	ctx, cancel := context.WithCancel(b.t.Context())
+	b.t.Cleanup(cancel)
+	got := make(chan []job.Claimed, 1)
+	go func() {
+		runs, err := b.pull.Claim(ctx, at, job.PullParams{Handlers: handlers, Max: most, Wait: time.Hour})
+		assertNil(b.t, err)
+		got <- runs
+	}()
+	return func() []job.Claimed { cancel(); return <-got }
 }
 
 func (b *bundle) succeed(at job.SessionPath, runs ...job.Claimed) []job.GoneReason {
