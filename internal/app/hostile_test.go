@@ -69,7 +69,7 @@ func drip(head, again string, apart time.Duration) func(net.Conn) {
 func TestHostileHosts(t *testing.T) {
 	t.Parallel()
 	each, seconds := number("BELFRY_HOSTILE_RUNS", 60), number("BELFRY_HOSTILE_SECONDS", 8)
-	b := startWith(t, func(c *Config) { c.Slots, c.Drain = number("BELFRY_HOSTILE_SLOTS", 100), 30*time.Second })
+	b := startWith(t, func(c *Config) { c.Slots, c.Drain = number("BELFRY_HOSTILE_SLOTS", 30), 30*time.Second })
 	fast := newReceiver(t, func(http.ResponseWriter, *http.Request) {})
 	const ok = "HTTP/1.1 200 OK\r\n"
 	const gzipHead = "Content-Encoding: gzip\r\n\r\n\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"

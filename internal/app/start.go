@@ -113,7 +113,8 @@ func persist(ctx context.Context, log *slog.Logger, once func(context.Context) e
 		Backoff: loop.Backoff{Min: connectPause, Max: connectMaxPause},
 		Once: func(ctx context.Context) (time.Duration, error) {
 			err = once(ctx)
-			if errors.Is(err, job.ErrInUse) || postgres.MayPass(err) || postgres.Code(err) == "25006" { // read-only
+			readOnly := postgres.Code(err) == "25006"
+			if err != nil && (ctx.Err() != nil || errors.Is(err, job.ErrInUse) || postgres.MayPass(err) || readOnly) {
 				return 0, err
 			}
 			return 0, loop.ErrDone
@@ -153,7 +154,7 @@ func createNeeds(ctx context.Context, c Config, db *postgres.DB, log *slog.Logge
 		}
 	}
 	err := keepCanary(ctx, c.Canary, db)
-	if err != nil && !postgres.MayPass(err) { // a node works without it
+	if err != nil && (!postgres.MayPass(err) || postgres.TimedOut(err)) { // a node works without it
 		log.Warn("keeping the canary failed", "error", err)
 		return nil
 	}

@@ -176,7 +176,7 @@ func classify(err error) rest.ErrorClass {
 	switch {
 	case postgres.TimedOut(err):
 		return rest.Slow
-	case postgres.MayPass(err), postgres.Lost(err): // one of several hosts may have answered
+	case postgres.MayPass(err), postgres.Lost(err): // lost: the error of several hosts has the code of one
 		return rest.Unreachable
 	case postgres.ClockInDoubt(err):
 		return rest.ClockInDoubt

@@ -74,8 +74,8 @@ func TestLimitOfAQueue(t *testing.T) {
 }
 
 // started lists the last attempt of each run, from its start to its end in the database. Whether a queue was full is
-// judged by these times: a busy machine may delay deliveries, and the sink sees fewer of them at the same time. Both are
-// beginnings of transactions, so a run may seem to start a little before the end of the one whose permit it got.
+// judged by these times: a busy machine may delay deliveries, and the sink sees fewer of them at the same time. They
+// are the times at which transactions began, so a run may seem to start a little before the end of the one whose permit it got.
 func (c *cluster) started() []receipt {
 	c.t.Helper()
 	rows, err := c.pool.Query(c.t.Context(),

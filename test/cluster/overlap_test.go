@@ -159,8 +159,8 @@ FROM run_history s WHERE s.reason = 'overlap'`
 	t.Logf("skipped=%d, of them at a time at which nothing ran=%d", skipped, nothingRan)
 	t.Log(r)
 	// On a busy machine the transaction that ends a run may begin before a due time and commit after it: then the run was
-	// rightly seen as running, and its end is the beginning of the transaction. Late runs that are skipped are a tenth.
-	require.Less(t, nothingRan, r.occurrences/40)
+	// rightly seen as running, and its end is the beginning of the transaction. Without the rule, a tenth of all runs is skipped wrongly.
+	require.Less(t, nothingRan, r.occurrences/20)
 	r.skipped = 0
 	c.clean(r)
 }
