@@ -49,10 +49,12 @@ type NewJob struct {
 	Definition Definition
 }
 
-// BulkResult is the result for one job of a BulkParams: the job, or why it was not created.
+// BulkResult is the result for one of many jobs: the job, or why it was not saved.
 type BulkResult struct {
-	Job Job
-	Err error
+	Job    Job
+	Err    error
+	Exists uuid.UUID // the job that has its name; nil: none
+	Same   bool      // it was like this before
 }
 
 // UpdateParams is a new definition of a job.

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -73,42 +74,55 @@ func (l auditLog) used(targets ...job.Target) (out used) {
 	return out
 }
 
-// write writes what a transaction of a namespace did, so the entry exists if and only if the change does. The entries
-// of a namespace form a chain, which a lock serializes until the commit. Call it last, so that the lock is short.
+// auditEntry is what to write about one change.
+type auditEntry struct {
+	auditParams
+	detail any
+}
+
+// write writes what a transaction of a namespace did, so the entry exists if and only if the change does.
 func (l auditLog) write(ctx context.Context, tx pgx.Tx, o auditParams, detail any) error {
-	text, err := json.Marshal(detail)
-	if err != nil {
-		return fmt.Errorf("audit: %w", err)
+	return l.writeAll(ctx, tx, []auditEntry{{o, detail}})
+}
+
+// writeAll writes entries of one namespace. They form a chain with the earlier ones, which a lock serializes until the
+// commit. Call it last, so that the lock is short.
+func (l auditLog) writeAll(ctx context.Context, tx pgx.Tx, entries []auditEntry) error {
+	if len(entries) == 0 {
+		return nil
 	}
-	if o.actor == "" {
-		o.actor = itself
-	}
-	e := access.AuditEntry{
-		Actor: o.actor, Action: o.action, Object: o.object, Detail: string(text), Origin: access.OriginOf(ctx),
-	}
+	namespace := entries[0].namespace
 	// The lock needs its own statement: the next one must see the entries that were committed before the lock.
-	if _, err := tx.Exec(ctx, lockAudit, auditLock(o.namespace)); err != nil {
+	if _, err := tx.Exec(ctx, lockAudit, auditLock(namespace)); err != nil {
 		return fmt.Errorf("audit: %w", err)
 	}
+	e := access.AuditEntry{Origin: access.OriginOf(ctx)}
 	var last []byte
-	if err := tx.QueryRow(ctx, lastAudit, o.namespace).Scan(&e.Seq, &last, &e.At); err != nil {
+	if err := tx.QueryRow(ctx, lastAudit, namespace).Scan(&e.Seq, &last, &e.At); err != nil {
 		return fmt.Errorf("audit: %w", err)
 	}
-	var before [32]byte
-	copy(before[:], last)
-	e.Seq++
+	copy(e.Hash[:], last)
 	e.At = e.At.UTC()
-	e.Hash = e.Chain(o.namespace, before)
-	if l.sealer != nil {
-		if e.Seal, err = l.sealer.Seal(nil, e.SealBound()); err != nil {
+	var batch pgx.Batch
+	for _, o := range entries {
+		text, err := json.Marshal(o.detail)
+		if err != nil {
 			return fmt.Errorf("audit: %w", err)
 		}
+		e.Seq++
+		e.Actor, e.Action, e.Object, e.Detail = cmp.Or(o.actor, itself), o.action, o.object, string(text)
+		e.Hash = e.Chain(namespace, e.Hash)
+		if l.sealer != nil {
+			if e.Seal, err = l.sealer.Seal(nil, e.SealBound()); err != nil {
+				return fmt.Errorf("audit: %w", err)
+			}
+		}
+		batch.Queue(
+			insertAudit, namespace, e.Seq, e.At, e.Actor, e.Action, e.Object, e.Detail, slices.Clone(e.Hash[:]),
+			e.Origin.Address, e.Origin.Request, e.Seal,
+		)
 	}
-	_, err = tx.Exec(
-		ctx, insertAudit, o.namespace, e.Seq, e.At, e.Actor, e.Action, e.Object, e.Detail, e.Hash[:], e.Origin.Address,
-		e.Origin.Request, e.Seal,
-	)
-	if err != nil {
+	if err := tx.SendBatch(ctx, &batch).Close(); err != nil {
 		return fmt.Errorf("audit: %w", err)
 	}
 	return nil
@@ -117,9 +131,10 @@ func (l auditLog) write(ctx context.Context, tx pgx.Tx, o auditParams, detail an
 // auditLock returns the lock of a namespace's chain. It differs from the locks of sessions (lockOf).
 func auditLock(namespace uuid.UUID) int64 { return ^lockOf(namespace) }
 
-func (c *change) audit(ctx context.Context, action string, detail any) error {
+// audit adds an entry about the change, which is written when all changes of the transaction are.
+func (c *change) audit(action string, detail any) {
 	entry := auditParams{c.order.Namespace, c.order.Actor, action, job.FormatJobID(c.job.ID)}
-	return c.log.write(ctx, c.tx, entry, detail)
+	c.entries = append(c.entries, auditEntry{entry, detail})
 }
 
 const selectAudit = `

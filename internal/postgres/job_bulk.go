@@ -55,8 +55,11 @@ func (a *API) createJobs(
 	for i, n := range jobs {
 		switch {
 		case n == nil:
-		case taken[n.definition.Name]:
-			made[i] = job.BulkResult{Err: fmt.Errorf("%w: a job named %q already exists", ErrConflict, n.definition.Name)}
+		case taken[n.definition.Name] != uuid.Nil:
+			made[i] = job.BulkResult{
+				Exists: taken[n.definition.Name],
+				Err:    fmt.Errorf("%w: a job named %q already exists", ErrConflict, n.definition.Name),
+			}
 		default:
 			c.jobs = append(c.jobs, n)
 		}
@@ -68,7 +71,7 @@ func (a *API) createJobs(
 		return err
 	}
 	for i, n := range jobs {
-		if n != nil && !taken[n.definition.Name] {
+		if n != nil && taken[n.definition.Name] == uuid.Nil {
 			made[i] = job.BulkResult{Job: n.job}
 		}
 	}
@@ -94,10 +97,10 @@ func (a *API) createJobs(
 
 // IS NOT DISTINCT FROM: see whereJob.
 const selectTaken = `
-SELECT j.name FROM unnest($2::text[]) n, LATERAL (
-    SELECT name FROM job WHERE namespace_id IS NOT DISTINCT FROM $1 AND name = n LIMIT 1) j`
+SELECT j.name, j.id FROM unnest($2::text[]) n, LATERAL (
+    SELECT name, id FROM job WHERE namespace_id IS NOT DISTINCT FROM $1 AND name = n LIMIT 1) j`
 
-func takenNames(ctx context.Context, tx pgx.Tx, namespace uuid.UUID, jobs []*newJob) (map[string]bool, error) {
+func takenNames(ctx context.Context, tx pgx.Tx, namespace uuid.UUID, jobs []*newJob) (map[string]uuid.UUID, error) {
 	var names []string
 	for _, n := range jobs {
 		if n != nil {
@@ -108,9 +111,10 @@ func takenNames(ctx context.Context, tx pgx.Tx, namespace uuid.UUID, jobs []*new
 	if err != nil {
 		return nil, err
 	}
-	taken := map[string]bool{}
+	taken := map[string]uuid.UUID{}
 	var name string
-	_, err = pgx.ForEachRow(rows, []any{&name}, func() error { taken[name] = true; return nil })
+	var id uuid.UUID
+	_, err = pgx.ForEachRow(rows, []any{&name, &id}, func() error { taken[name] = id; return nil })
 	return taken, err
 }
 
@@ -140,11 +144,13 @@ func (c *creation) checkQuotas(ctx context.Context) error {
 
 func (c *creation) create(ctx context.Context) (err error) {
 	c.adds = additions{access.QuotaJobs: int64(len(c.jobs))}
-	for _, n := range c.jobs {
+	queues := make([]string, len(c.jobs))
+	for i, n := range c.jobs {
+		queues[i] = n.definition.Queue
 		c.adds[access.QuotaStorage] += n.definition.stored()
 	}
 	var created int64
-	if c.queues, created, err = c.findQueues(ctx); err != nil {
+	if c.queues, created, err = findQueues(ctx, c.tx, c.namespace, queues, c.adds); err != nil {
 		return err
 	}
 	if err := c.joinCursors(ctx); err != nil {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/access"
@@ -16,18 +17,17 @@ import (
 const insertQueues = `
 INSERT INTO queue (namespace_id, name) SELECT $1, n FROM unnest($2::text[]) n ON CONFLICT DO NOTHING`
 
-// findQueues finds or creates the queues of all jobs, and returns how many it has created. It creates none if a quota does
-// not allow the jobs or their queues.
-func (c *creation) findQueues(ctx context.Context) (found map[string]int32, created int64, err error) {
-	var names []string
-	for _, n := range c.jobs {
-		names = append(names, n.definition.Queue)
-	}
+// findQueues finds or creates queues, and returns how many it has created. It creates none if a quota does not allow the
+// queues, or what else the transaction adds. Call it before locking a cursor: it may wait for another transaction that
+// creates the same queue, and that one may wait for the cursor.
+func findQueues(
+	ctx context.Context, tx pgx.Tx, namespace uuid.UUID, names []string, adds additions,
+) (found map[string]int32, created int64, err error) {
 	slices.Sort(names) // two transactions that create the same queues do so in one order
 	names = slices.Compact(names)
 	for try := 0; ; try++ {
-		rows, err := c.tx.Query(
-			ctx, `SELECT name, id FROM queue WHERE namespace_id = $1 AND name = ANY ($2)`, c.namespace, names,
+		rows, err := tx.Query(
+			ctx, `SELECT name, id FROM queue WHERE namespace_id = $1 AND name = ANY ($2)`, namespace, names,
 		)
 		if err != nil {
 			return nil, 0, err
@@ -43,12 +43,12 @@ func (c *creation) findQueues(ctx context.Context) (found map[string]int32, crea
 			return nil, 0, errMoved
 		}
 		missing := slices.DeleteFunc(slices.Clone(names), func(name string) bool { _, ok := found[name]; return ok })
-		adds := maps.Clone(c.adds)
-		adds[access.QuotaQueues] = int64(len(missing))
-		if err := adds.refuse(ctx, c.tx, c.namespace); err != nil {
+		all := additions{access.QuotaQueues: int64(len(missing))}
+		maps.Copy(all, adds)
+		if err := all.refuse(ctx, tx, namespace); err != nil {
 			return nil, 0, err
 		}
-		tag, err := c.tx.Exec(ctx, insertQueues, c.namespace, missing)
+		tag, err := tx.Exec(ctx, insertQueues, namespace, missing)
 		if err != nil {
 			return nil, 0, err
 		}

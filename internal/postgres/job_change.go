@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
@@ -33,53 +35,117 @@ func (a *API) retrying(ctx context.Context, namespace uuid.UUID, what string, wo
 	}
 }
 
-// change is a job that is being changed. Every change takes its locks in one order: cursors by their ids, the job, its
-// runs to come. Plan locks cursors and writes only their jobs, and claim waits for no lock, so there is no deadlock.
+// changes are the changes of jobs of one namespace in one transaction. They take their locks in one order: cursors,
+// jobs, and runs, each by partition and id. Plan locks cursors and writes only their jobs, and claim waits for no lock, so
+// there is no deadlock.
+type changes struct {
+	tx      pgx.Tx
+	log     auditLog
+	entries []auditEntry // to write at the end
+	cursors map[cursorAt]cursor
+	adds    additions           // to quotas
+	quotas  []access.QuotaError // of adds, those that the namespace has
+}
+
+// end writes the audit entries, and refuses what a quota does not allow.
+func (s *changes) end(ctx context.Context, namespace uuid.UUID) error {
+	if err := s.log.writeAll(ctx, s.tx, s.entries); err != nil || len(s.quotas) == 0 {
+		return err
+	}
+	return s.adds.check(ctx, s.tx, namespace)
+}
+
+// change is a job that is being changed.
 type change struct {
-	tx     pgx.Tx
-	log    auditLog
+	*changes
 	order  job.ChangeParams
 	job    jobRow
 	cursor cursor
 	now    time.Time
 }
 
-// lockJob locks a job with its cursor (and another one that it may move to) and some of its runs (lockToCome or
+// lockCursorsOf locks the cursors of jobs ($2, $3), and those with a key ($4, $5).
+const lockCursorsOf = `
+SELECT c.partition, c.key, c.id, c.next_due_at, c.after_job
+FROM (SELECT j.partition, j.cursor_id AS id
+      FROM (SELECT unnest($2::smallint[]) AS partition, unnest($3::uuid[]) AS id) k, LATERAL (
+          SELECT partition, cursor_id FROM job
+          WHERE partition = k.partition AND id = k.id AND namespace_id IS NOT DISTINCT FROM $1 LIMIT 1) j
+      UNION
+      SELECT t.partition, t.id
+      FROM (SELECT unnest($4::smallint[]) AS partition, unnest($5::bytea[]) AS key) k, LATERAL (
+          SELECT partition, id FROM cursor
+          WHERE partition = k.partition AND namespace_id = $1 AND key = k.key LIMIT 1) t
+      ORDER BY 1, 2) k, LATERAL (
+    SELECT * FROM cursor WHERE partition = k.partition AND id = k.id LIMIT 1 FOR UPDATE) c`
+
+const lockJobRows = jobColumns + `
+FROM (SELECT unnest($2::smallint[]) AS partition, unnest($3::uuid[]) AS id) k, LATERAL (
+    SELECT * FROM job
+    WHERE partition = k.partition AND id = k.id AND namespace_id IS NOT DISTINCT FROM $1 LIMIT 1 FOR UPDATE) j`
+
+// lock locks jobs with their cursors (and others that they may move to) and some of their runs (lockToCome or
 // lockAllRuns), and then reads the clock once. An instant from before the wait for a lock would lie before changes,
 // runs and completions that are visible after the wait, and would undo them. From then on, no run that is due later can
-// be claimed or completed.
-func (a *API) lockJob(
-	ctx context.Context, tx pgx.Tx, o job.ChangeParams, lockRuns string, also ...int64,
-) (*change, map[int64]cursor, error) {
-	partition := job.PartitionOf(o.ID)
-	at, err := cursorOf(ctx, tx, o)
+// be claimed or completed. The result has the order of the parameters, which are all of one namespace.
+func (s *changes) lock(
+	ctx context.Context, orders []job.ChangeParams, lockRuns string, to ...cursorAt,
+) ([]*change, error) {
+	namespace := orders[0].Namespace
+	keys := make([]job.Key, len(orders))
+	for i := range orders {
+		keys[i] = job.Key{Partition: job.PartitionOf(orders[i].ID), Job: orders[i].ID}
+	}
+	slices.SortFunc(keys, compareKeys)
+	k := splitKeys(keys)
+	var others cursorColumns
+	for _, at := range to {
+		others.partition, others.key = append(others.partition, at.partition), append(others.key, at.key[:])
+	}
+	rows, err := s.tx.Query(ctx, lockCursorsOf, namespace, k.partition, k.job, others.partition, others.key)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	cursors, err := lockCursors(ctx, tx, partition, append(also, at))
+	s.cursors = map[cursorAt]cursor{}
+	if err := collectCursors(rows, s.cursors); err != nil {
+		return nil, err
+	}
+	if rows, err = s.tx.Query(ctx, lockJobRows, namespace, k.partition, k.job); err != nil {
+		return nil, err
+	}
+	jobs, err := pgx.CollectRows(rows, scanJob)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	rows, err := tx.Query(ctx, selectJob+whereJob+` FOR UPDATE`, partition, o.ID, o.Namespace)
-	if err != nil {
-		return nil, nil, err
+	out := make([]*change, len(orders))
+	for i := range orders {
+		if out[i], err = s.changeOf(orders[i], jobs); err != nil {
+			return nil, err
+		}
 	}
-	c := &change{tx: tx, log: a.log, order: o}
-	if c.job, err = collectJob(rows); err != nil {
-		return nil, nil, err
+	return out, s.readClock(ctx, out, lockRuns)
+}
+
+// changeOf returns the change of one of the locked jobs.
+func (s *changes) changeOf(o job.ChangeParams, jobs []jobRow) (*change, error) {
+	at := slices.IndexFunc(jobs, func(j jobRow) bool { return j.ID == o.ID })
+	if at < 0 {
+		return nil, ErrNotFound
 	}
+	c := &change{changes: s, order: o, job: jobs[at]}
 	c.job.NextDue = c.job.nextDue()
-	var ok bool
-	if c.cursor, ok = cursors[c.job.cursor]; !ok {
-		return nil, nil, errMoved
+	for _, cursor := range s.cursors {
+		if cursor.id == c.job.cursor {
+			c.cursor = cursor.of(o.ID)
+		}
 	}
-	c.cursor = c.cursor.of(o.ID)
-	if !o.Fits(c.job.Job) {
-		return nil, nil, fmt.Errorf(
-			"%w: the job has version %d and was changed since it was read", ErrConflict, c.job.Version,
-		)
+	switch {
+	case c.cursor.id == 0:
+		return nil, errMoved
+	case !o.Fits(c.job.Job):
+		return nil, fmt.Errorf("%w: the job has version %d and was changed since it was read", ErrConflict, c.job.Version)
 	}
-	return c, cursors, c.readClock(ctx, lockRuns)
+	return c, nil
 }
 
 // lockToCome locks the runs by schedule that are still to come, and returns the latest due time of those that were
@@ -102,32 +168,39 @@ FROM (SELECT due_at, seq, state, attempt FROM run
 // maxAhead is how far the instant of a change may lie ahead of the clock. A later instant was written by a wrong clock.
 const maxAhead = 10 * time.Second
 
-// readClock determines the instant of the change. It is the time of the database, but after the job's last change even
-// if the clock went back a little, and not before the due time of a run that was started. Runs are claimed shortly
-// before they are due, and a change must not take away a run that was started.
-func (c *change) readClock(ctx context.Context, lockRuns string) error {
-	var started *time.Time
+// readClock locks runs and determines the instant of each change. It is the time of the database, but after the job's
+// last change even if the clock went back a little, and not before the due time of a run that was started. Runs are
+// claimed shortly before they are due, and a change must not take away a run that was started.
+func (s *changes) readClock(ctx context.Context, of []*change, lockRuns string) error {
+	started := make([]*time.Time, len(of))
 	var clock time.Time
 	var batch pgx.Batch
-	batch.Queue(lockRuns, c.job.Partition, c.job.ID).QueryRow(func(row pgx.Row) error { return row.Scan(&started) })
+	for i, c := range of {
+		batch.Queue(lockRuns, c.job.Partition, c.job.ID).QueryRow(func(row pgx.Row) error { return row.Scan(&started[i]) })
+	}
 	batch.Queue(readClock).QueryRow(func(row pgx.Row) error { return row.Scan(&clock) })
-	if err := c.tx.SendBatch(ctx, &batch).Close(); err != nil {
+	if err := s.tx.SendBatch(ctx, &batch).Close(); err != nil {
 		return err
 	}
-	c.now = clock.UTC()
-	for _, t := range []time.Time{c.job.UpdatedAt.Add(instant), deref(started)} {
-		if t.Sub(clock) <= maxAhead {
-			c.now = later(c.now, t.UTC())
+	for i, c := range of {
+		c.now = clock.UTC()
+		for _, t := range []time.Time{c.job.UpdatedAt.Add(instant), deref(started[i])} {
+			if t.Sub(clock) <= maxAhead {
+				c.now = later(c.now, t.UTC())
+			}
 		}
 	}
 	return nil
 }
 
-// nextDue returns when the job is due next, after its change was written.
-func (c *change) nextDue(ctx context.Context, in job.NextDueInput) (time.Time, error) {
+// nextDue adds a statement to a batch that reads when the job is due next, after its change was written.
+func (c *change) nextDue(batch *pgx.Batch, in job.NextDueInput, into *time.Time) {
 	const pending = `SELECT ` + firstPending + ` FROM (SELECT $1::smallint AS partition, $2::uuid AS id) j`
-	err := c.tx.QueryRow(ctx, pending, c.job.Partition, c.job.ID).Scan(&in.Pending)
-	return job.NextDue(in), err
+	batch.Queue(pending, c.job.Partition, c.job.ID).QueryRow(func(row pgx.Row) error {
+		err := row.Scan(&in.Pending)
+		*into = job.NextDue(in)
+		return err
+	})
 }
 
 // readClock reads the clock for a change. It fails while the clock is in doubt: the change would plan runs by it.
@@ -142,24 +215,25 @@ func (a *API) now(ctx context.Context, namespace uuid.UUID) (now time.Time, err 
 	return now, err
 }
 
-// cursorOf returns the cursor of a job, without a lock.
-func cursorOf(ctx context.Context, tx pgx.Tx, o job.ChangeParams) (cursor int64, err error) {
-	row := tx.QueryRow(ctx, `SELECT j.cursor_id FROM job j `+whereJob, job.PartitionOf(o.ID), o.ID, o.Namespace)
-	err = row.Scan(&cursor)
-	if noRows(err) {
-		return 0, ErrNotFound
-	}
-	return cursor, err
-}
-
 // changeJob locks a job and lets work change it.
 func (a *API) changeJob(ctx context.Context, what string, o job.ChangeParams, work func(*change) error) error {
-	return a.retrying(ctx, o.Namespace, what+" "+job.FormatJobID(o.ID), func(tx pgx.Tx) error {
-		c, _, err := a.lockJob(ctx, tx, o, lockToCome)
+	return a.changeJobs(ctx, what+" "+job.FormatJobID(o.ID), []job.ChangeParams{o}, work)
+}
+
+// changeJobs locks jobs of one namespace and lets work change one after the other, all or none.
+func (a *API) changeJobs(ctx context.Context, what string, orders []job.ChangeParams, work func(*change) error) error {
+	return a.retrying(ctx, orders[0].Namespace, what, func(tx pgx.Tx) error {
+		s := changes{tx: tx, log: a.log}
+		jobs, err := s.lock(ctx, orders, lockToCome)
 		if err != nil {
 			return err
 		}
-		return work(c)
+		for _, c := range jobs {
+			if err := work(c); err != nil {
+				return err
+			}
+		}
+		return s.end(ctx, orders[0].Namespace)
 	})
 }
 

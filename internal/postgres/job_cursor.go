@@ -51,43 +51,6 @@ func (c cursor) nextDue(state job.State, due []job.DueTime, planFrom time.Time, 
 	return job.NextDue(in)
 }
 
-const selectCursors = `
-SELECT id, next_due_at, after_job FROM cursor WHERE partition = $1 AND id = ANY ($2) ORDER BY id FOR UPDATE`
-
-// lockCursors locks cursors in the order of their ids.
-func lockCursors(ctx context.Context, tx pgx.Tx, partition int16, ids []int64) (map[int64]cursor, error) {
-	rows, err := tx.Query(ctx, selectCursors, partition, ids)
-	if err != nil {
-		return nil, err
-	}
-	out := make(map[int64]cursor, len(ids))
-	var c cursor
-	_, err = pgx.ForEachRow(rows, []any{&c.id, &c.next, &c.after}, func() error {
-		out[c.id] = c
-		c.next, c.after = nil, nil // the next row must not share them
-		return nil
-	})
-	return out, err
-}
-
-// cursorKey identifies a cursor.
-type cursorKey struct {
-	partition int16
-	namespace uuid.UUID
-	key       []byte
-}
-
-const whereCursor = ` FROM cursor WHERE partition = $1 AND namespace_id = $2 AND key = $3`
-
-// findCursor returns the id of a cursor, without a lock, or 0.
-func findCursor(ctx context.Context, tx pgx.Tx, k cursorKey) (id int64, err error) {
-	err = tx.QueryRow(ctx, `SELECT id`+whereCursor, k.partition, k.namespace, k.key).Scan(&id)
-	if noRows(err) {
-		return 0, nil
-	}
-	return id, err
-}
-
 const insertCursor = `
 INSERT INTO cursor (partition, namespace_id, key, schedule, missed, next_due_at) VALUES ($1, $2, $3, $4, $5, $6)
 ON CONFLICT DO NOTHING RETURNING id, next_due_at`
@@ -95,13 +58,13 @@ ON CONFLICT DO NOTHING RETURNING id, next_due_at`
 // createCursor creates a cursor, or returns errMoved if another transaction created it first. Lock existing cursors
 // before: locks are taken in the order of ids, and the new id is the highest.
 func (a *API) createCursor(
-	ctx context.Context, tx pgx.Tx, k cursorKey, d *definition, now time.Time,
+	ctx context.Context, tx pgx.Tx, k cursorAt, namespace uuid.UUID, d *definition, now time.Time,
 ) (c cursor, err error) {
 	next, err := a.firstDue(d, now)
 	if err != nil {
 		return c, err
 	}
-	err = tx.QueryRow(ctx, insertCursor, k.partition, k.namespace, k.key, d.shared, d.missed, next).Scan(&c.id, &c.next)
+	err = tx.QueryRow(ctx, insertCursor, k.partition, namespace, k.key[:], d.shared, d.missed, next).Scan(&c.id, &c.next)
 	if noRows(err) {
 		return c, errMoved
 	}

@@ -1,16 +1,12 @@
 package postgres
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/json"
-	"fmt"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
-	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
@@ -224,30 +220,6 @@ func (d *definition) sameTimes(old *definition) bool {
 }
 
 const selectQueue = `SELECT id FROM queue WHERE namespace_id = $1 AND name = $2`
-
-// findQueue finds or creates a queue. Call it before locking a cursor: it may wait for another transaction that creates
-// the same queue, and that one may wait for the cursor.
-func findQueue(
-	ctx context.Context, tx pgx.Tx, namespace uuid.UUID, name string,
-) (id int32, created bool, err error) {
-	err = tx.QueryRow(ctx, selectQueue, namespace, name).Scan(&id)
-	if !noRows(err) {
-		return id, false, err
-	}
-	if err := (additions{access.QuotaQueues: 1}).refuse(ctx, tx, namespace); err != nil {
-		return 0, false, err
-	}
-	tag, err := tx.Exec(
-		ctx, `INSERT INTO queue (namespace_id, name) VALUES ($1, $2) ON CONFLICT DO NOTHING`, namespace, name,
-	)
-	if err != nil {
-		return 0, false, err
-	}
-	if err := tx.QueryRow(ctx, selectQueue, namespace, name).Scan(&id); err != nil {
-		return 0, false, fmt.Errorf("create queue %s: %w", name, err)
-	}
-	return id, tag.RowsAffected() > 0, nil
-}
 
 func later(a, b time.Time) time.Time {
 	if a.After(b) {

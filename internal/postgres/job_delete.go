@@ -27,33 +27,37 @@ WITH gone AS (
 SELECT count(*) FILTER (WHERE ended = 3 /* cancelled */), count(*) FILTER (WHERE ended = 4 /* skipped */) FROM ended`
 
 // DeleteJob removes a job. Its versions and its history stay.
-func (a *API) DeleteJob(ctx context.Context, o job.ChangeParams) (job.Change, error) {
-	var out job.Change
-	err := a.changeJob(ctx, "delete", o, func(c *change) error {
-		j := &c.job
-		out = job.Change{Job: j.Job, Now: c.now, Changed: true}
-		skips, err := c.unplanned()
-		if err != nil {
-			return err
-		}
-		var batch pgx.Batch
-		batch.Queue(deleteRuns, j.Partition, j.ID, c.now).QueryRow(func(row pgx.Row) error {
-			var cancelled, skipped int64
-			err := row.Scan(&cancelled, &skipped)
-			pool.LedgerOf(c.tx).Ended(j.queueID, job.EndedCancelled, job.ReasonDeleted, cancelled)
-			pool.LedgerOf(c.tx).Ended(j.queueID, job.EndedSkipped, job.ReasonDeleted, skipped)
-			return err
-		})
-		countSkips(c.tx, j.queueID, skips)
-		(&runsOf{partition: j.Partition, job: j.ID, version: j.Version, queue: j.queueID}).skip(&batch, skips, c.now)
-		batch.Queue(`DELETE FROM job WHERE partition = $1 AND id = $2`, j.Partition, j.ID)
-		batch.Queue(dropCursors, []int16{j.Partition}, []int64{j.cursor})
-		if err := c.tx.SendBatch(ctx, &batch).Close(); err != nil {
-			return err
-		}
-		return c.audit(ctx, "job.delete", named{j.Name})
+func (a *API) DeleteJob(ctx context.Context, o job.ChangeParams) (out job.Change, err error) {
+	err = a.changeJob(ctx, "delete", o, func(c *change) error {
+		out = job.Change{Job: c.job.Job, Now: c.now, Changed: true}
+		return c.delete(ctx)
 	})
 	return out, err
+}
+
+func (c *change) delete(ctx context.Context) error {
+	j := &c.job
+	skips, err := c.unplanned()
+	if err != nil {
+		return err
+	}
+	var batch pgx.Batch
+	batch.Queue(deleteRuns, j.Partition, j.ID, c.now).QueryRow(func(row pgx.Row) error {
+		var cancelled, skipped int64
+		err := row.Scan(&cancelled, &skipped)
+		pool.LedgerOf(c.tx).Ended(j.queueID, job.EndedCancelled, job.ReasonDeleted, cancelled)
+		pool.LedgerOf(c.tx).Ended(j.queueID, job.EndedSkipped, job.ReasonDeleted, skipped)
+		return err
+	})
+	countSkips(c.tx, j.queueID, skips)
+	(&runsOf{partition: j.Partition, job: j.ID, version: j.Version, queue: j.queueID}).skip(&batch, skips, c.now)
+	batch.Queue(`DELETE FROM job WHERE partition = $1 AND id = $2`, j.Partition, j.ID)
+	batch.Queue(dropCursors, []int16{j.Partition}, []int64{j.cursor})
+	if err := c.tx.SendBatch(ctx, &batch).Close(); err != nil {
+		return err
+	}
+	c.audit("job.delete", named{j.Name})
+	return nil
 }
 
 // unplanned returns what was due until now and will never be planned, because the job was paused or its cursor is

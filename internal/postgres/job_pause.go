@@ -40,21 +40,23 @@ WHERE partition = $1 AND id = $2`
 func (a *API) PauseJob(ctx context.Context, o job.ChangeParams, note string) (out job.Change, err error) {
 	err = a.changeJob(ctx, "pause", o, func(c *change) error {
 		out, err = c.pause(ctx, note)
-		if err != nil || !out.Changed {
-			return err
-		}
-		return c.audit(ctx, "job.pause", struct {
-			Name  string    `json:"name"`
-			Note  string    `json:"note,omitempty"`
-			Until time.Time `json:"until,omitzero"`
-		}{c.job.Name, note, c.order.Until})
+		return err
 	})
 	return out, err
 }
 
-func (c *change) pause(ctx context.Context, note string) (job.Change, error) {
+func (c *change) pause(ctx context.Context, note string) (out job.Change, err error) {
+	defer func() {
+		if err == nil && out.Changed {
+			c.audit("job.pause", struct {
+				Name  string    `json:"name"`
+				Note  string    `json:"note,omitempty"`
+				Until time.Time `json:"until,omitzero"`
+			}{c.job.Name, note, c.order.Until})
+		}
+	}()
 	j := &c.job
-	out := job.Change{Job: j.Job, Now: c.now}
+	out = job.Change{Job: j.Job, Now: c.now}
 	c.order.Until = roundUp(c.order.Until).UTC()
 	if err := job.CheckUntil(c.order.Until, c.now); err != nil {
 		return out, err
@@ -144,16 +146,12 @@ func (c *change) resume(ctx context.Context, lead time.Duration) (job.Change, er
 	out.Changed, out.Missed = true, r.missed
 	out.Job.State, out.Job.Note, out.Job.UpdatedAt, out.Job.UpdatedBy = r.state, "", c.now, c.actor()
 	out.Job.PausedAt, out.Job.PausedBy, out.Job.PausedUntil = time.Time{}, "", time.Time{}
-	out.Job.NextDue, err = c.nextDue(
-		ctx, job.NextDueInput{State: r.state, Cursor: c.cursor.next, PlanFrom: r.planFrom, Schedule: d.own},
-	)
-	if err != nil {
-		return out, err
-	}
-	return out, c.audit(ctx, "job.resume", struct {
+	out.Job.NextDue = r.nextDue
+	c.audit("job.resume", struct {
 		Name   string `json:"name"`
 		Missed int64  `json:"missed"`
 	}{c.job.Name, r.missed})
+	return out, nil
 }
 
 // resume is the end of a pause, and what the job becomes by it.
@@ -169,6 +167,7 @@ type resume struct {
 	due      []job.DueTime
 	skips    []job.Skip
 	missed   int64
+	nextDue  time.Time
 }
 
 // decide covers three consecutive ranges of time: until the end of the pause, its occurrences. From there to the cursor,
@@ -244,6 +243,9 @@ func (r *resume) write(ctx context.Context) error {
 	runs.skip(&batch, r.skips, r.now)
 	countSkips(r.tx, runs.queue, r.skips)
 	r.setPauseEnd(&batch, time.Time{})
+	r.change.nextDue(&batch, job.NextDueInput{
+		State: r.state, Cursor: r.cursor.next, PlanFrom: r.planFrom, Schedule: d.own,
+	}, &r.nextDue)
 	return r.tx.SendBatch(ctx, &batch).Close()
 }
 

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -17,67 +18,120 @@ import (
 // A new definition takes effect at UpdatedAt: later occurrences follow it, and earlier ones that have not started stay
 // due. Runs that have not started are delivered as the new definition says.
 func (a *API) UpdateJob(ctx context.Context, in job.UpdateParams) (job.Job, error) {
-	what := "update " + job.FormatJobID(in.ID)
-	d, err := define(in.Definition, in.ID)
+	out, err := a.updateJobs(ctx, "update "+job.FormatJobID(in.ID), []job.UpdateParams{in})
 	if err != nil {
-		return job.Job{}, fmt.Errorf("%s: %w", what, err)
+		return job.Job{}, nameTaken(err, in.Definition.Name)
 	}
-	var out job.Job
-	err = a.retrying(ctx, in.Namespace, what, func(tx pgx.Tx) (err error) {
-		out, err = a.update(ctx, tx, in, d)
-		return err
-	})
-	if err != nil {
-		return job.Job{}, nameTaken(err, d.Name)
-	}
-	return out, nil
+	return out[0].Job, nil
 }
 
-func (a *API) update(ctx context.Context, tx pgx.Tx, in job.UpdateParams, d *definition) (job.Job, error) {
-	queue, created, err := findQueue(ctx, tx, in.Namespace, d.Queue)
-	if err != nil {
-		return job.Job{}, err
-	}
-	key := cursorKey{job.PartitionOf(in.ID), in.Namespace, d.key}
-	to, err := findCursor(ctx, tx, key)
-	if err != nil {
-		return job.Job{}, err
-	}
-	c, cursors, err := a.lockJob(
-		ctx, tx,
-		job.ChangeParams{Namespace: in.Namespace, ID: in.ID, IfVersion: in.IfVersion, IfTag: in.IfTag, Actor: in.Actor},
-		lockAllRuns, to,
-	)
-	if err != nil {
-		return job.Job{}, err
-	}
-	old, err := derive(c.job.Definition, in.ID)
-	if err != nil {
-		old = nil // a user must be able to replace a definition that cannot be read
-	}
-	if old != nil && d.text.whole == old.text.whole {
-		return c.job.Job, nil
-	}
-	u := update{change: c, old: old, new: d, queue: queue, actor: in.Actor, rollback: in.Rollback, adds: additions{}}
-	if created {
-		u.adds[access.QuotaQueues] = 1
-	}
-	if more := d.stored() - old.stored(); more > 0 {
-		u.adds[access.QuotaStorage] = more
-	}
-	u.keep()
-	if old == nil || !d.sameTimes(old) {
-		target, ok := cursors[to]
-		if !ok {
-			if target, err = a.createCursor(ctx, tx, key, d, c.now); err != nil {
-				return job.Job{}, err
+// updateBatch is how many jobs one transaction updates. It locks them and their runs, which cannot start meanwhile.
+const updateBatch = 100
+
+// UpdateJobs gives many jobs of one namespace new definitions, as UpdateJob does. If a transaction fails, each of its
+// jobs gets one of its own, which shows which of them cannot be changed.
+func (a *API) UpdateJobs(ctx context.Context, in []job.UpdateParams) []job.BulkResult {
+	out := make([]job.BulkResult, 0, len(in))
+	for part := range slices.Chunk(in, updateBatch) {
+		changes, err := a.updateJobs(ctx, "update jobs", part)
+		switch {
+		case err == nil:
+			for _, c := range changes {
+				out = append(out, job.BulkResult{Job: c.Job, Exists: c.Job.ID, Same: !c.Changed})
+			}
+		case len(part) == 1:
+			out = append(out, job.BulkResult{Exists: part[0].ID, Err: nameTaken(err, part[0].Definition.Name)})
+		default:
+			for i := range part {
+				out = append(out, a.UpdateJobs(ctx, part[i:i+1])...)
 			}
 		}
-		if err := u.move(ctx, target.of(in.ID)); err != nil {
-			return job.Job{}, err
+	}
+	return out
+}
+
+// updateJobs gives jobs of one namespace new definitions, all or none.
+func (a *API) updateJobs(ctx context.Context, what string, in []job.UpdateParams) (out []job.Change, err error) {
+	wanted := make([]*definition, len(in))
+	for i := range in {
+		if wanted[i], err = define(in[i].Definition, in[i].ID); err != nil {
+			return nil, fmt.Errorf("%s: %w", what, err)
 		}
 	}
-	return u.write(ctx)
+	err = a.retrying(ctx, in[0].Namespace, what, func(tx pgx.Tx) (err error) {
+		out, err = a.update(ctx, tx, in, wanted)
+		return err
+	})
+	return out, err
+}
+
+func (a *API) update(ctx context.Context, tx pgx.Tx, in []job.UpdateParams, wanted []*definition) ([]job.Change, error) {
+	namespace := in[0].Namespace
+	s := &changes{tx: tx, log: a.log, adds: additions{}}
+	orders, to, names := make([]job.ChangeParams, len(in)), make([]cursorAt, len(in)), make([]string, len(in))
+	for i, p := range in {
+		names[i] = wanted[i].Queue
+		orders[i] = job.ChangeParams{
+			Namespace: namespace, ID: p.ID, IfVersion: p.IfVersion, IfTag: p.IfTag, Actor: p.Actor,
+		}
+		to[i] = cursorAt{job.PartitionOf(p.ID), [32]byte(wanted[i].key)}
+	}
+	queues, created, err := findQueues(ctx, tx, namespace, names, nil)
+	if err != nil {
+		return nil, err
+	}
+	if created > 0 {
+		s.adds[access.QuotaQueues] = created
+	}
+	jobs, err := s.lock(ctx, orders, lockAllRuns, to...)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]job.Change, len(jobs))
+	var batch pgx.Batch
+	for i, c := range jobs {
+		d := wanted[i]
+		u := update{change: c, new: d, queue: queues[d.Queue], actor: in[i].Actor, rollback: in[i].Rollback}
+		// A user must be able to replace a definition that cannot be read.
+		if u.old, err = derive(c.job.Definition, c.job.ID); err != nil {
+			u.old = nil
+		}
+		if u.old != nil && d.text.whole == u.old.text.whole {
+			out[i] = job.Change{Job: c.job.Job, Now: c.now}
+			continue
+		}
+		if err := u.decide(ctx, a, to[i]); err != nil {
+			return nil, err
+		}
+		out[i] = job.Change{Now: c.now, Changed: true}
+		u.write(&batch, &out[i].Job)
+	}
+	if len(s.adds) > 0 {
+		s.adds.read(&batch, namespace, &s.quotas)
+	}
+	if err := tx.SendBatch(ctx, &batch).Close(); err != nil {
+		return nil, err
+	}
+	return out, s.end(ctx, namespace)
+}
+
+// decide determines what the job becomes.
+func (u *update) decide(ctx context.Context, a *API, to cursorAt) (err error) {
+	if more := u.new.stored() - u.old.stored(); more > 0 {
+		u.adds[access.QuotaStorage] += more
+	}
+	u.keep()
+	if u.old != nil && u.new.sameTimes(u.old) {
+		return nil
+	}
+	target, ok := u.cursors[to]
+	if !ok {
+		if target, err = a.createCursor(ctx, u.tx, to, u.job.Namespace, u.new, u.now); err != nil {
+			return err
+		}
+		u.cursors[to] = target
+	}
+	return u.move(ctx, target.of(u.job.ID))
 }
 
 // update is a change of the definition, and what the job becomes by it.
@@ -87,7 +141,6 @@ type update struct {
 	queue    int32
 	actor    string
 	rollback int32 // the version whose definition is restored; 0: none
-	adds     additions
 
 	to       cursor
 	state    job.State
@@ -183,11 +236,11 @@ const insertVersion = `
 INSERT INTO job_version (partition, job_id, version, actor, definition, created_at, namespace_id)
 VALUES ($1, $2, $3, $4, $5, $6, $7)`
 
-func (u *update) write(ctx context.Context) (job.Job, error) {
+// write adds the statements of the change to a batch.
+func (u *update) write(batch *pgx.Batch, out *job.Job) {
 	d, j := u.new, u.job.Job
 	j.Definition, j.State, j.UpdatedAt, j.UpdatedBy = d.Definition, u.state, u.now, u.actor
 	j.Version++
-	var batch pgx.Batch
 	batch.Queue(
 		updateJobRow, j.Partition, j.ID, u.to.id, u.queue, j.Version, j.State, d.Priority, int16(d.AdmitRule()),
 		d.jitter.Milliseconds(), d.timeoutMS(), d.MaxRuns, u.runsLeft, u.planFrom, d.endAt, u.now, d.Name,
@@ -204,38 +257,24 @@ func (u *update) write(ctx context.Context) (job.Job, error) {
 		d.concurrencyKey(j.Namespace), d.concurrencyMax(), d.handler(),
 	)
 	runs := d.runsOf(&j, u.queue)
-	runs.insert(u.tx, &batch, u.due, u.now)
-	runs.skip(&batch, u.skips, u.now)
+	runs.insert(u.tx, batch, u.due, u.now)
+	runs.skip(batch, u.skips, u.now)
 	countSkips(u.tx, u.queue, u.skips)
 	if u.to.id != u.job.cursor {
 		batch.Queue(dropCursors, []int16{j.Partition}, []int64{u.job.cursor})
 	}
-	var quotas []access.QuotaError // those that the namespace has
-	if len(u.adds) > 0 {
-		u.adds.read(&batch, j.Namespace, &quotas)
-	}
-	if err := u.tx.SendBatch(ctx, &batch).Close(); err != nil {
-		return j, err
-	}
-	var err error
-	j.NextDue, err = u.nextDue(
-		ctx, job.NextDueInput{State: u.state, Cursor: u.to.next, PlanFrom: u.planFrom, Schedule: d.own},
-	)
-	if err != nil {
-		return j, err
-	}
+	*out = j
+	u.nextDue(batch, job.NextDueInput{
+		State: u.state, Cursor: u.to.next, PlanFrom: u.planFrom, Schedule: d.own,
+	}, &out.NextDue)
 	action := "job.update"
 	if u.rollback != 0 {
 		action = "job.rollback"
 	}
-	err = u.audit(ctx, action, struct {
+	u.audit(action, struct {
 		Name    string `json:"name"`
 		Version int32  `json:"version"`
 		To      int32  `json:"to,omitempty"` // of a rollback
 		used
 	}{j.Name, j.Version, u.rollback, u.log.used(d.Target)})
-	if err != nil || len(quotas) == 0 {
-		return j, err
-	}
-	return j, u.adds.check(ctx, u.tx, j.Namespace)
 }

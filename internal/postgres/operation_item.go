@@ -17,9 +17,10 @@ import (
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
-// An operation on jobs or runs changes each item in a transaction of its own, because a change takes locks that a batch
-// of changes would take in an order that deadlocks with others. The same transaction moves the position of the operation
-// past the item, if it is still where this node left it. Each item is therefore changed once, whatever nodes do.
+// An operation on jobs changes many of them in one transaction, which locks all of them first, in the order of all
+// changes. If one cannot be changed, each has a transaction of its own, as have runs and triggers. The same transaction
+// moves the position of the operation past its items, if it is still where this node left it. Each item is therefore
+// changed once, whatever nodes do.
 const (
 	itemBatch    = 100              // items that are read at once
 	itemTime     = 10 * time.Second // after which a batch ends
@@ -42,6 +43,7 @@ type operationStep struct {
 	operation uuid.UUID
 	from, to  string
 	count     string // the column that counts it
+	items     int
 }
 
 // around makes work a part of the step. A step that is nil is none.
@@ -62,8 +64,8 @@ func (s *operationStep) around(ctx context.Context, work func(pgx.Tx) error) fun
 		if err := work(tx); err != nil {
 			return err
 		}
-		_, err := tx.Exec(ctx, `UPDATE operation SET `+s.count+` = `+s.count+` + 1, resume_after = $2, failures = 0,
-			problem = NULL WHERE id = $1`, s.operation, s.to)
+		_, err := tx.Exec(ctx, `UPDATE operation SET `+s.count+` = `+s.count+` + $3, resume_after = $2, failures = 0,
+			problem = NULL WHERE id = $1`, s.operation, s.to, s.items)
 		return err
 	}
 }
@@ -101,6 +103,9 @@ func (e *Engine) workItems(ctx context.Context, o *activeOperation) error {
 	if err != nil {
 		return err
 	}
+	if done, err := e.api.workTogether(ctx, o, page.items); err != nil || done {
+		return errors.Join(err, e.endBatch(ctx, o, &page))
+	}
 	began := clock.Elapsed()
 	for i, it := range page.items {
 		if clock.Elapsed()-began > itemTime {
@@ -120,7 +125,8 @@ func (e *Engine) workItems(ctx context.Context, o *activeOperation) error {
 	return e.endBatch(ctx, o, &page)
 }
 
-// endBatch stores where the operation is and when it continues, or that it has finished.
+// endBatch stores where the operation is and when it continues, or that it has finished. Its rate counts from when the
+// batch was due: what the batch itself took, up to a second, is made up for.
 func (e *Engine) endBatch(ctx context.Context, o *activeOperation, page *itemPage) error {
 	if page.next == nil {
 		_, err := e.db.Exec(ctx, `UPDATE operation SET state = 'finished', ended_at = now(), failures = 0, problem = NULL
@@ -132,8 +138,75 @@ func (e *Engine) endBatch(ctx context.Context, o *activeOperation, page *itemPag
 		return err
 	}
 	_, err = e.db.Exec(ctx, `UPDATE operation SET resume_after = $3, failures = 0, problem = NULL,
-		next_at = now() + interval '1 second' * $4::integer / rate
-		WHERE id = $1 AND state = 'running' AND resume_after = $2`, o.ID, o.at, at, len(page.items))
+		next_at = greatest(now() - interval '1 second', $5::timestamptz + interval '1 second' * $4::integer / rate)
+		WHERE id = $1 AND state = 'running' AND resume_after = $2`, o.ID, o.at, at, len(page.items), o.dueAt)
+	return err
+}
+
+// workTogether changes items in one transaction. It reports whether it did: it does not if one of them cannot be
+// changed, or if their kind of change has to be made one by one.
+func (a *API) workTogether(ctx context.Context, o *activeOperation, items []item) (bool, error) {
+	if len(items) < 2 || o.Kind.OfRuns() || o.Kind == job.TriggerJobs || o.failures > 0 {
+		return false, nil
+	}
+	orders := make([]job.ChangeParams, len(items))
+	for i, it := range items {
+		id, err := job.ParseJobID(it.object)
+		if err != nil {
+			return false, nil //nolint:nilerr // it is noted as a failed item
+		}
+		orders[i] = job.ChangeParams{Namespace: o.namespace, ID: id, Actor: o.Actor, Until: o.Change.Until}
+	}
+	to, err := toJSON(items[len(items)-1].after)
+	if err != nil {
+		return false, err
+	}
+	within := *a
+	within.step = &operationStep{operation: o.ID, from: o.at, to: to, count: "done", items: len(items)}
+	if err := within.changeAll(ctx, o, orders); err != nil {
+		return false, nil //nolint:nilerr // one by one, the item that fails is found and noted
+	}
+	o.at = to
+	return true, nil
+}
+
+// changeAll changes jobs in one transaction.
+func (a *API) changeAll(ctx context.Context, o *activeOperation, orders []job.ChangeParams) error {
+	var work func(*change) error
+	switch o.Kind {
+	case job.PauseJobs:
+		work = func(c *change) error { _, err := c.pause(ctx, o.Change.Note); return err }
+	case job.ResumeJobs:
+		work = func(c *change) error { _, err := c.resume(ctx, 0); return err }
+	case job.DeleteJobs:
+		work = func(c *change) error { return c.delete(ctx) }
+	default:
+		return a.redefineAll(ctx, o, orders)
+	}
+	return a.changeJobs(ctx, "change jobs", orders, work)
+}
+
+// redefineAll gives jobs the definitions that the operation makes of their current ones.
+func (a *API) redefineAll(ctx context.Context, o *activeOperation, orders []job.ChangeParams) error {
+	ids := make([]uuid.UUID, len(orders))
+	for i := range orders {
+		ids[i] = orders[i].ID
+	}
+	jobs, err := a.newListing(job.ListParams{Namespace: o.namespace}).read(ctx, ids)
+	if err != nil {
+		return err
+	}
+	params := make([]job.UpdateParams, len(jobs))
+	for i := range jobs {
+		d, _ := o.Change.Apply(o.Kind, jobs[i].Definition)
+		params[i] = job.UpdateParams{
+			Namespace: o.namespace, ID: jobs[i].ID, IfVersion: jobs[i].Version, Definition: d, Actor: o.Actor,
+		}
+	}
+	if len(params) < len(orders) {
+		return ErrNotFound
+	}
+	_, err = a.updateJobs(ctx, "change jobs", params)
 	return err
 }
 
@@ -144,7 +217,7 @@ func (a *API) workItem(ctx context.Context, o *activeOperation, it *item) error 
 		return err
 	}
 	within := *a
-	within.step = &operationStep{operation: o.ID, from: o.at, to: to, count: "done"}
+	within.step = &operationStep{operation: o.ID, from: o.at, to: to, count: "done", items: 1}
 	err = within.change(ctx, o, it)
 	gone := errors.Is(err, ErrNotFound) && len(o.Set.IDs) == 0
 	if gone || errors.Is(err, errRanAgain) && len(o.Set.IDs) == 0 { // it is no longer in the set

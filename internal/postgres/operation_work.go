@@ -20,9 +20,10 @@ type activeOperation struct {
 	namespace uuid.UUID
 	until     time.Time
 	now       time.Time
-	at        string    // the position as it is stored
-	mark      deadMark  // the position in dead letters
-	nextAt    time.Time // when it was due, which identifies the batch
+	at        string   // the position as it is stored
+	mark      deadMark // the position in dead letters
+	dueAt     time.Time
+	nextAt    time.Time // identifies the batch: dueAt, or until when it is reserved
 	failures  int
 }
 
@@ -93,6 +94,7 @@ func (o *activeOperation) take(ctx context.Context, tx pgx.Tx, last *uuid.UUID) 
 	if err != nil {
 		return false, err
 	}
+	o.dueAt = o.nextAt
 	return true, readOperation(&o.Operation, filter, change)
 }
 

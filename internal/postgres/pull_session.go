@@ -95,7 +95,8 @@ func lockFamilyOf(id uuid.UUID) (int32, int32) {
 // queueOf finds the queue of a session. It creates the queue only if the caller's key allows that.
 func queueOf(ctx context.Context, tx pgx.Tx, o job.SessionParams) (id int32, created bool, err error) {
 	if o.Make {
-		return findQueue(ctx, tx, o.Namespace, o.Queue)
+		found, n, err := findQueues(ctx, tx, o.Namespace, []string{o.Queue}, nil)
+		return found[o.Queue], n > 0, err
 	}
 	err = tx.QueryRow(ctx, selectQueue, o.Namespace, o.Queue).Scan(&id)
 	if noRows(err) {

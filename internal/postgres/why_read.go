@@ -281,8 +281,8 @@ func (y *whyReader) readCursor(ctx context.Context) error {
 		return nil //nolint:nilerr // Explain reports that the definition cannot be read
 	}
 	var c cursor
-	err = y.tx.QueryRow(ctx, `SELECT id, next_due_at`+whereCursor, partition, y.order.Namespace, d.key).
-		Scan(&c.id, &c.next)
+	const find = `SELECT id, next_due_at FROM cursor WHERE partition = $1 AND namespace_id = $2 AND key = $3`
+	err = y.tx.QueryRow(ctx, find, partition, y.order.Namespace, d.key).Scan(&c.id, &c.next)
 	if noRows(err) {
 		f.CursorGone = true
 		return nil

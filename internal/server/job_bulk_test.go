@@ -61,6 +61,39 @@ func TestManyJobsAtOnce(t *testing.T) {
 	require.Equal(t, 413, b.call("POST", "/jobs:bulk", many, "Content-Type", "application/x-ndjson").status)
 }
 
+// TestManyJobsAreReplaced: with existing=replace, jobs whose name is in use get the definition of their line.
+func TestManyJobsAreReplaced(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.make(`{"name":"same","schedule":"every 1h","target":{"kind":"noop"}}`)
+	b.make(`{"name":"other","schedule":"every 1h","target":{"kind":"noop"}}`)
+	lines := []string{
+		`{"name":"new","schedule":"every 1h","target":{"kind":"noop"}}`,
+		`{"name":"same","schedule": "every 1h", "labels":{},"target":{"kind":"noop"}}`,
+		`{"name":"other","schedule":"every 2h","target":{"kind":"noop"},"queue":"q"}`,
+		`{"name":"other","schedule":"every 3h","target":{"kind":"noop"}}`,
+		`{"name":"bad","schedule":"every 0s","target":{"kind":"noop"}}`,
+	}
+	send := func() (results []string, got map[string]any) {
+		a := b.call("POST", "/jobs:bulk?existing=replace", strings.Join(lines, "\n"), "Content-Type", "application/x-ndjson")
+		require.Equal(t, 200, a.status, "%s", a.body)
+		got = a.json(t)
+		for _, x := range got["items"].([]any) {
+			results = append(results, x.(map[string]any)["result"].(string))
+		}
+		return results, got
+	}
+	results, got := send()
+	require.Equal(t, []string{"created", "unchanged", "changed", "refused", "refused"}, results)
+	require.EqualValues(t, []any{1., 1., 1., 2.}, []any{got["created"], got["changed"], got["unchanged"], got["refused"]})
+	other := b.call("GET", "/jobs/other", "").json(t)
+	require.Equal(t, "q", other["queue"])
+	require.EqualValues(t, 2, other["version"])
+	require.EqualValues(t, 1, b.call("GET", "/jobs/same", "").json(t)["version"])
+	results, _ = send()
+	require.Equal(t, []string{"unchanged", "unchanged", "unchanged", "refused", "refused"}, results)
+}
+
 // TestABulkIsSentAgain: repeating a bulk does not create jobs again and returns the same response.
 func TestABulkIsSentAgain(t *testing.T) {
 	t.Parallel()

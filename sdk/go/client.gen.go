@@ -83,6 +83,30 @@ func (e AttentionCode) Valid() bool {
 	}
 }
 
+// Defines values for BulkItemResult.
+const (
+	BulkItemResultChanged   BulkItemResult = "changed"
+	BulkItemResultCreated   BulkItemResult = "created"
+	BulkItemResultRefused   BulkItemResult = "refused"
+	BulkItemResultUnchanged BulkItemResult = "unchanged"
+)
+
+// Valid indicates whether the value is a known member of the BulkItemResult enum.
+func (e BulkItemResult) Valid() bool {
+	switch e {
+	case BulkItemResultChanged:
+		return true
+	case BulkItemResultCreated:
+		return true
+	case BulkItemResultRefused:
+		return true
+	case BulkItemResultUnchanged:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for DSTFold.
 const (
 	DSTFoldBoth   DSTFold = "both"
@@ -1205,6 +1229,24 @@ func (e ReplaceJobParamsIfNoneMatch) Valid() bool {
 	}
 }
 
+// Defines values for CreateJobsParamsExisting.
+const (
+	CreateJobsParamsExistingRefuse  CreateJobsParamsExisting = "refuse"
+	CreateJobsParamsExistingReplace CreateJobsParamsExisting = "replace"
+)
+
+// Valid indicates whether the value is a known member of the CreateJobsParamsExisting enum.
+func (e CreateJobsParamsExisting) Valid() bool {
+	switch e {
+	case CreateJobsParamsExistingRefuse:
+		return true
+	case CreateJobsParamsExistingReplace:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for GetLoadParamsStep.
 const (
 	GetLoadParamsStepN1H GetLoadParamsStep = "1h"
@@ -1514,16 +1556,20 @@ type BrokenSchedules struct {
 
 // BulkItem defines model for BulkItem.
 type BulkItem struct {
-	// ID Id of the new job.
+	// ID Id of the job.
 	ID string `json:"id,omitempty,omitzero"`
 
 	// Line Line number, from 1.
-	Line    int64   `json:"line"`
-	Problem Problem `json:"problem,omitempty,omitzero"`
+	Line    int64          `json:"line"`
+	Problem Problem        `json:"problem,omitempty,omitzero"`
+	Result  BulkItemResult `json:"result"`
 
 	// Warnings What may not be as meant.
 	Warnings []Warning `json:"warnings,omitempty,omitzero"`
 }
+
+// BulkItemResult defines model for BulkItem.Result.
+type BulkItemResult string
 
 // BulkPreview defines model for BulkPreview.
 type BulkPreview struct {
@@ -1540,6 +1586,9 @@ type BulkPreview struct {
 
 // BulkResult defines model for BulkResult.
 type BulkResult struct {
+	// Changed Number of jobs replaced, with existing=replace.
+	Changed int64 `json:"changed"`
+
 	// Created Number of jobs created.
 	Created int64 `json:"created"`
 
@@ -1548,6 +1597,9 @@ type BulkResult struct {
 
 	// Refused Number of jobs rejected.
 	Refused int64 `json:"refused"`
+
+	// Unchanged Number of jobs that already were as their line says, with existing=replace.
+	Unchanged int64 `json:"unchanged"`
 }
 
 // BulkSample defines model for BulkSample.
@@ -4968,9 +5020,15 @@ type TriggerJobParams struct {
 
 // CreateJobsParams defines parameters for CreateJobs.
 type CreateJobsParams struct {
+	// Existing What to do with a job whose name is in use.
+	Existing *CreateJobsParamsExisting `form:"existing,omitempty" json:"existing,omitempty"`
+
 	// IdempotencyKey Any string of printable ASCII characters, unique for each intended request. If the same request is sent again with the key within 24 hours, it changes nothing and gets the first response. Another request with the same key is rejected.
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
+
+// CreateJobsParamsExisting defines parameters for CreateJobs.
+type CreateJobsParamsExisting string
 
 // DeleteJobsParams defines parameters for DeleteJobs.
 type DeleteJobsParams struct {
@@ -5767,11 +5825,11 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/jobs/{job}:trigger (the `TriggerJob` operationId).
 	TriggerJob(ctx context.Context, job string, params *TriggerJobParams, body TriggerJobJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CreateJobsWithBody Create many jobs
+	// CreateJobsWithBody Create or replace many jobs
 	//
 	// The body is NDJSON: on each line a job as in create-job, at most 5000 lines and 16 MB.
 	//
-	// Lines are independent: the response has, in the order of the lines, the id of the job that was created, or the problem that prevented it; the status is 200 even if no line was valid. Jobs are created in transactions of 1000 lines: after an interruption, those of committed transactions exist. With an Idempotency-Key the same request can be repeated, and creates the missing ones.
+	// Lines are independent: the response has, in the order of the lines, the id of the job that was created, or the problem that prevented it; the status is 200 even if no line was valid. Jobs are created in transactions of 1000 lines: after an interruption, those of committed transactions exist. With an Idempotency-Key the same request can be repeated, and creates the missing ones. With existing=replace it can be repeated anyway, and what is as it says already stays unchanged.
 	//
 	// A node processes few bulk requests at the same time, and fewer of one key: after 429 or 503, retry later.
 	//
@@ -7123,11 +7181,11 @@ func (c *RawClient) TriggerJob(ctx context.Context, job string, params *TriggerJ
 	return c.Client.Do(req)
 }
 
-// CreateJobsWithBody Create many jobs
+// CreateJobsWithBody Create or replace many jobs
 //
 // The body is NDJSON: on each line a job as in create-job, at most 5000 lines and 16 MB.
 //
-// Lines are independent: the response has, in the order of the lines, the id of the job that was created, or the problem that prevented it; the status is 200 even if no line was valid. Jobs are created in transactions of 1000 lines: after an interruption, those of committed transactions exist. With an Idempotency-Key the same request can be repeated, and creates the missing ones.
+// Lines are independent: the response has, in the order of the lines, the id of the job that was created, or the problem that prevented it; the status is 200 even if no line was valid. Jobs are created in transactions of 1000 lines: after an interruption, those of committed transactions exist. With an Idempotency-Key the same request can be repeated, and creates the missing ones. With existing=replace it can be repeated anyway, and what is as it says already stays unchanged.
 //
 // A node processes few bulk requests at the same time, and fewer of one key: after 429 or 503, retry later.
 //
@@ -10741,6 +10799,33 @@ func NewCreateJobsRequestWithBody(server string, params *CreateJobsParams, conte
 		return nil, err
 	}
 
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Existing != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "existing", *params.Existing, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
 	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
 	if err != nil {
 		return nil, err
@@ -14040,11 +14125,11 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v1/jobs/{job}:trigger (the `TriggerJob` operationId).
 	TriggerJobWithResponse(ctx context.Context, job string, params *TriggerJobParams, body TriggerJobJSONRequestBody, reqEditors ...RequestEditorFn) (*TriggerJobResponse, error)
 
-	// CreateJobsWithBodyWithResponse Create many jobs
+	// CreateJobsWithBodyWithResponse Create or replace many jobs
 	//
 	// The body is NDJSON: on each line a job as in create-job, at most 5000 lines and 16 MB.
 	//
-	// Lines are independent: the response has, in the order of the lines, the id of the job that was created, or the problem that prevented it; the status is 200 even if no line was valid. Jobs are created in transactions of 1000 lines: after an interruption, those of committed transactions exist. With an Idempotency-Key the same request can be repeated, and creates the missing ones.
+	// Lines are independent: the response has, in the order of the lines, the id of the job that was created, or the problem that prevented it; the status is 200 even if no line was valid. Jobs are created in transactions of 1000 lines: after an interruption, those of committed transactions exist. With an Idempotency-Key the same request can be repeated, and creates the missing ones. With existing=replace it can be repeated anyway, and what is as it says already stays unchanged.
 	//
 	// A node processes few bulk requests at the same time, and fewer of one key: after 429 or 503, retry later.
 	//
@@ -19634,11 +19719,11 @@ func (c *ClientWithResponses) TriggerJobWithResponse(ctx context.Context, job st
 	return ParseTriggerJobResponse(rsp)
 }
 
-// CreateJobsWithBodyWithResponse Create many jobs
+// CreateJobsWithBodyWithResponse Create or replace many jobs
 //
 // The body is NDJSON: on each line a job as in create-job, at most 5000 lines and 16 MB.
 //
-// Lines are independent: the response has, in the order of the lines, the id of the job that was created, or the problem that prevented it; the status is 200 even if no line was valid. Jobs are created in transactions of 1000 lines: after an interruption, those of committed transactions exist. With an Idempotency-Key the same request can be repeated, and creates the missing ones.
+// Lines are independent: the response has, in the order of the lines, the id of the job that was created, or the problem that prevented it; the status is 200 even if no line was valid. Jobs are created in transactions of 1000 lines: after an interruption, those of committed transactions exist. With an Idempotency-Key the same request can be repeated, and creates the missing ones. With existing=replace it can be repeated anyway, and what is as it says already stays unchanged.
 //
 // A node processes few bulk requests at the same time, and fewer of one key: after 429 or 503, retry later.
 //

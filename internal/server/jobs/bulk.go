@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/google/uuid"
 
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
@@ -27,15 +28,16 @@ const aboutBulk = "The body is NDJSON: on each line a job as in create-job, at m
 	"Lines are independent: the response has, in the order of the lines, the id of the job that was created, " +
 	"or the problem that prevented it; the status is 200 even if no line was valid. " +
 	"Jobs are created in transactions of %d lines: after an interruption, those of committed transactions exist. " +
-	"With an Idempotency-Key the same request can be repeated, and creates the missing ones.\n\n" +
+	"With an Idempotency-Key the same request can be repeated, and creates the missing ones. With existing=replace it " +
+	"can be repeated anyway, and what is as it says already stays unchanged.\n\n" +
 	"A node processes few bulk requests at the same time, and fewer of one key: after 429 or 503, retry later."
 
 func (h *Handlers) registerBulk() {
 	rest.Register(h.api, rest.Operation{
-		ID: "create-jobs", Route: "POST /jobs:bulk", Summary: "Create many jobs",
+		ID: "create-jobs", Route: "POST /jobs:bulk", Summary: "Create or replace many jobs",
 		Description: fmt.Sprintf(aboutBulk, maxBulkLines, maxBulkBody>>20, job.MaxBulk), Role: access.Editor,
 		MaxBody: maxBulkBody, TooLarge: "send the jobs in several requests", BodyTimeout: rest.ReadTimeout,
-		Enter: h.bulks.enter, Describe: describeBulk,
+		Enter: h.bulks.Enter, Describe: describeBulk,
 	}, h.createJobs)
 }
 
@@ -50,14 +52,17 @@ func describeBulk(_ *huma.OpenAPI, o *huma.Operation) {
 
 type createJobsInput struct {
 	rest.Idempotency
-	RawBody []byte `contentType:"application/x-ndjson"`
+	Existing string `query:"existing" enum:"refuse,replace" default:"refuse" doc:"What to do with a job whose name is in use."`
+	RawBody  []byte `contentType:"application/x-ndjson"`
 }
 
 // BulkResult is the result of a bulk.
 type BulkResult struct {
-	Created int        `json:"created" doc:"Number of jobs created."`
-	Refused int        `json:"refused" doc:"Number of jobs rejected."`
-	Items   []BulkItem `json:"items" doc:"One per line that is not empty."`
+	Created   int        `json:"created" doc:"Number of jobs created."`
+	Changed   int        `json:"changed" doc:"Number of jobs replaced, with existing=replace."`
+	Unchanged int        `json:"unchanged" doc:"Number of jobs that already were as their line says, with existing=replace."`
+	Refused   int        `json:"refused" doc:"Number of jobs rejected."`
+	Items     []BulkItem `json:"items" doc:"One per line that is not empty."`
 }
 
 type createJobsOutput struct {
@@ -67,8 +72,9 @@ type createJobsOutput struct {
 // BulkItem is the result of one line.
 type BulkItem struct {
 	Line    int           `json:"line" doc:"Line number, from 1."`
-	ID      string        `json:"id,omitempty" doc:"Id of the new job."`
-	Problem *rest.Problem `json:"problem,omitempty" doc:"Why no job was created."`
+	ID      string        `json:"id,omitempty" doc:"Id of the job."`
+	Result  string        `json:"result" enum:"created,changed,unchanged,refused"`
+	Problem *rest.Problem `json:"problem,omitempty" doc:"Why no job was saved."`
 
 	Warnings []Warning `json:"warnings,omitempty" doc:"What may not be as meant."`
 }
@@ -90,7 +96,11 @@ func (h *Handlers) createJobs(ctx context.Context, in *createJobsInput) (*create
 	part := int16(0)
 	listed := maxListed
 	for chunk := range slices.Chunk(lines, job.MaxBulk) {
-		results, err := h.createChunk(ctx, bulkPart(string(in.IdempotencyKey), part, request), chunk, &listed)
+		once := bulkPart(string(in.IdempotencyKey), part, request)
+		if in.Existing == "replace" {
+			once = nil // a repetition changes nothing
+		}
+		results, err := h.saveChunk(ctx, once, chunk, &listed, in.Existing == "replace")
 		if errors.Is(err, job.ErrKeyUsed) {
 			return nil, err
 		}
@@ -105,14 +115,26 @@ func (h *Handlers) createJobs(ctx context.Context, in *createJobsInput) (*create
 	if !written {
 		return nil, failure
 	}
-	for _, r := range out.Body.Items {
-		if r.Problem == nil {
-			out.Body.Created++
-		} else {
-			out.Body.Refused++
-		}
+	for i := range out.Body.Items {
+		out.Body.count(&out.Body.Items[i])
 	}
 	return out, nil
+}
+
+func (r *BulkResult) count(item *BulkItem) {
+	if item.Problem != nil {
+		item.Result = "refused"
+	}
+	switch item.Result {
+	case "created":
+		r.Created++
+	case "changed":
+		r.Changed++
+	case "unchanged":
+		r.Unchanged++
+	default:
+		r.Refused++
+	}
 }
 
 // bulkPart returns what the store needs to carry out one transaction of a bulk once; nil without a key.
@@ -147,9 +169,10 @@ func splitLines(body []byte) (out []line, err error) {
 	return out, nil
 }
 
-// createChunk creates the jobs of some lines in one transaction. listed is how many problems may still be listed.
-func (h *Handlers) createChunk(
-	ctx context.Context, once *job.IdempotentRequest, chunk []line, listed *int,
+// saveChunk creates the jobs of some lines in one transaction, and then replaces those that exist, if that is wanted.
+// listed is how many problems may still be listed.
+func (h *Handlers) saveChunk(
+	ctx context.Context, once *job.IdempotentRequest, chunk []line, listed *int, replace bool,
 ) ([]BulkItem, error) {
 	p := rest.Principal(ctx)
 	results := make([]BulkItem, len(chunk))
@@ -172,6 +195,7 @@ func (h *Handlers) createChunk(
 				r.Problem = h.api.Problem(ctx, m.Err)
 			} else {
 				r.ID, r.Warnings = job.FormatJobID(m.Job.ID), append(pastWarnings(&m.Job), h.clearWarnings(&m.Job)...)
+				r.Result = bulkResult(&m)
 			}
 		}
 		return results
@@ -190,7 +214,38 @@ func (h *Handlers) createChunk(
 		}
 		return *before, nil
 	}
+	if replace {
+		h.replaceExisting(ctx, &params, made)
+	}
 	return fill(made), nil
+}
+
+// replaceExisting replaces the jobs of a bulk that exist.
+func (h *Handlers) replaceExisting(ctx context.Context, params *job.BulkParams, made []job.BulkResult) {
+	var updates []job.UpdateParams
+	var of []int
+	for i := range made {
+		if made[i].Exists != uuid.Nil {
+			of = append(of, i)
+			updates = append(updates, job.UpdateParams{
+				Namespace: params.Namespace, ID: made[i].Exists, Definition: params.Jobs[i].Definition, Actor: params.Actor,
+			})
+		}
+	}
+	for i, r := range h.verbs.UpdateJobs(ctx, updates) {
+		made[of[i]] = r
+	}
+}
+
+func bulkResult(r *job.BulkResult) string {
+	switch {
+	case r.Exists == uuid.Nil:
+		return "created"
+	case r.Same:
+		return "unchanged"
+	default:
+		return "changed"
+	}
 }
 
 // lineDefinition reads a line as create-job reads its body. The store validates definitions anyway, so

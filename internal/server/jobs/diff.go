@@ -26,7 +26,7 @@ func (h *Handlers) registerDiff() {
 			"The fields of all lines together have at most %d MB. Values that do not fit are left out, and the field says so.",
 			maxBulkLines, maxBulkBody>>20, maxDiffValues>>20),
 		Role: access.Viewer, MaxBody: maxBulkBody, TooLarge: "send the jobs in several requests",
-		BodyTimeout: rest.ReadTimeout, Enter: h.bulks.enter, Describe: describeBulk,
+		BodyTimeout: rest.ReadTimeout, Enter: h.bulks.Enter, Describe: describeBulk,
 	}, h.diffJobs)
 }
 

@@ -29,6 +29,7 @@ type Verbs interface {
 	ResumeJob(ctx context.Context, o job.ChangeParams) (job.Change, error)
 	TriggerJob(ctx context.Context, o job.ChangeParams, payload json.RawMessage) (job.Key, error)
 	CreateJobs(ctx context.Context, o job.BulkParams) ([]job.BulkResult, error)
+	UpdateJobs(ctx context.Context, in []job.UpdateParams) []job.BulkResult
 	JobsByName(ctx context.Context, namespace uuid.UUID, names []string) (map[string]job.Job, error)
 	BackfillJob(ctx context.Context, o job.BackfillParams) (job.BackfillResult, error)
 }
@@ -86,7 +87,7 @@ type Handlers struct {
 
 	check NewCheck
 	clear func(t job.Target) bool
-	bulks *bulkLimiter
+	bulks *rest.BulkLimiter
 
 	validate func(line []byte, most int) error // as create-job validates its body
 }
@@ -96,7 +97,7 @@ func Register(api *rest.API, o Options) *Handlers {
 	h := &Handlers{
 		api: api, store: o.Store, verbs: o.Verbs, versions: o.Versions, runs: o.Runs, views: o.Views,
 		check: o.Check, clear: o.Clear,
-		bulks: newBulkLimiter(api.Limits().Bulks),
+		bulks: rest.NewBulkLimiter(api.Limits().Bulks),
 	}
 	h.registerJobs()
 	h.registerList()

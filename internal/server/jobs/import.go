@@ -32,7 +32,7 @@ func (h *Handlers) registerImport() {
 				"larger one in parts. A node processes few of these requests at the same time, and fewer of one key: after "+
 				"429 or 503, retry later.", importLimits.Entries, importLimits.Bytes>>20),
 		Role: access.Viewer, TooLarge: "a crontab may have 1 MB; send it in parts",
-		Enter: h.bulks.enter, Describe: describeCrontab,
+		Enter: h.bulks.Enter, Describe: describeCrontab,
 	}, h.importCrontab)
 }
 

@@ -1,4 +1,4 @@
-package jobs
+package rest
 
 import (
 	"context"
@@ -6,30 +6,29 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-
-	"github.com/belfry-dev/belfry/internal/server/rest"
 )
 
 // bulkWait is how long a bulk waits for its turn. Its body has been read by then and counts as memory of its namespace.
 const bulkWait = 5 * time.Second
 
-// bulkLimiter bounds the bulks in progress on this node: a body of 16 MB needs several times its size in memory until its
+// BulkLimiter bounds the bulks in progress on this node: a body of 16 MB needs several times its size in memory until its
 // jobs are created. A namespace may have half of them, so that it cannot shut out all others.
-type bulkLimiter struct {
+type BulkLimiter struct {
 	slots chan struct{}
 	mu    sync.Mutex
 	by    map[uuid.UUID]int // bulks of a namespace that wait or are in progress
 }
 
-func newBulkLimiter(bulks int) *bulkLimiter {
-	return &bulkLimiter{slots: make(chan struct{}, bulks), by: map[uuid.UUID]int{}}
+// NewBulkLimiter allows a number of bulks at the same time.
+func NewBulkLimiter(bulks int) *BulkLimiter {
+	return &BulkLimiter{slots: make(chan struct{}, bulks), by: map[uuid.UUID]int{}}
 }
 
-// enter waits for a slot.
-func (l *bulkLimiter) enter(ctx context.Context) (leave func(), err error) {
-	namespace := rest.Principal(ctx).Namespace
+// Enter waits for a slot.
+func (l *BulkLimiter) Enter(ctx context.Context) (leave func(), err error) {
+	namespace := Principal(ctx).Namespace
 	if !l.count(namespace, 1) {
-		return nil, rest.NewProblem("rate_limited",
+		return nil, NewProblem("rate_limited",
 			"this namespace has too many bulks under way on this node; wait for their answers")
 	}
 	ctx, cancel := context.WithTimeout(ctx, bulkWait)
@@ -39,13 +38,13 @@ func (l *bulkLimiter) enter(ctx context.Context) (leave func(), err error) {
 		return func() { <-l.slots; l.count(namespace, -1) }, nil
 	case <-ctx.Done():
 		l.count(namespace, -1)
-		return nil, rest.NewProblem("unavailable", "too many bulks are under way on this node; try again")
+		return nil, NewProblem("unavailable", "too many bulks are under way on this node; try again")
 	}
 }
 
 // count changes the number of bulks of a namespace. It returns false, and changes nothing, if the namespace is at its
 // limit.
-func (l *bulkLimiter) count(namespace uuid.UUID, change int) bool {
+func (l *BulkLimiter) count(namespace uuid.UUID, change int) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := l.by[namespace] + change

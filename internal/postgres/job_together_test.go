@@ -1,0 +1,116 @@
+package postgres_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/access"
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/schedule"
+)
+
+// createJobs creates jobs with a schedule of every minute.
+func (b *bulk) createJobs(n int) (out []job.Job) {
+	b.t.Helper()
+	var params job.BulkParams
+	params.Namespace = bulkNamespaceID
+	for i := range n {
+		params.Jobs = append(params.Jobs, job.NewJob{Definition: job.Definition{
+			Name: fmt.Sprintf("job-%d", i), Schedule: schedule.Spec{Every: "1m"}, Target: job.Target{Kind: "noop"},
+		}})
+	}
+	made, err := b.store.CreateJobs(b.t.Context(), params)
+	require.NoError(b.t, err)
+	for _, m := range made {
+		require.NoError(b.t, m.Err)
+		out = append(out, m.Job)
+	}
+	return out
+}
+
+// TestManyChangesShareTheirRoundTrips: a change of many jobs costs few round trips for each of them. One after the
+// other, each would take 14, and a commit.
+func TestManyChangesShareTheirRoundTrips(t *testing.T) {
+	t.Parallel()
+	const jobs = 100
+	r := &recording{}
+	b := setupBulk(t, r)
+	created := b.createJobs(jobs)
+
+	trips := func(what string, most float64, work func()) {
+		r.during(work)
+		perJob := float64(r.trips) / jobs
+		t.Logf("%s: %.2f round trips per job", what, perJob)
+		require.LessOrEqual(t, perJob, most, what)
+	}
+	updates := make([]job.UpdateParams, jobs)
+	for i, j := range created {
+		j.Definition.Description = "changed"
+		updates[i] = job.UpdateParams{Namespace: bulkNamespaceID, ID: j.ID, Definition: j.Definition, Actor: "ann"}
+	}
+	trips("update", 0.2, func() {
+		for _, out := range b.store.UpdateJobs(t.Context(), updates) {
+			require.NoError(t, out.Err)
+			require.False(t, out.Same)
+			require.EqualValues(t, 2, out.Job.Version)
+			require.Equal(t, "changed", out.Job.Description)
+		}
+	})
+	for _, out := range b.store.UpdateJobs(t.Context(), updates) {
+		require.NoError(t, out.Err)
+		require.True(t, out.Same)
+	}
+	operate := func(kind job.OperationKind, change job.OperationChange, most float64) {
+		o, err := b.store.BeginOperation(t.Context(), job.OperationParams{
+			Namespace: bulkNamespaceID, Kind: kind, Set: job.OperationSet{Jobs: &job.Filter{Queue: "default"}},
+			Change: change, Rate: 1000, Actor: "ann",
+		})
+		require.NoError(t, err)
+		trips(string(kind), most, func() {
+			worked, err := b.store.WorkOperation(t.Context())
+			require.NoError(t, err)
+			require.True(t, worked)
+		})
+		require.Eventually(t, func() bool { // it finds that there are no more
+			_, err := b.store.WorkOperation(t.Context())
+			require.NoError(t, err)
+			o, err = b.store.Operation(t.Context(), bulkNamespaceID, o.ID)
+			require.NoError(t, err)
+			return o.State == job.OperationFinished
+		}, time.Minute, 10*time.Millisecond)
+		require.EqualValues(t, jobs, o.Done)
+		require.Zero(t, o.Failed)
+	}
+	operate(job.PauseJobs, job.OperationChange{Note: "n"}, 2.5)
+	operate(job.ResumeJobs, job.OperationChange{}, 4.5)
+	operate(job.RelabelJobs, job.OperationChange{Set: map[string]string{"a": "b"}}, 0.5)
+	operate(job.DeleteJobs, job.OperationChange{}, 1.5)
+	last, broken, err := b.store.VerifyAudit(t.Context(), bulkNamespaceID, access.AuditCheck{}, 10_000)
+	require.NoError(t, err)
+	require.False(t, broken)
+	require.GreaterOrEqual(t, last.Seq, int64(5*jobs), "each change has its entry")
+}
+
+// TestAJobThatCannotBeUpdatedDoesNotHinderOthers: the others of its transaction are changed.
+func TestAJobThatCannotBeUpdatedDoesNotHinderOthers(t *testing.T) {
+	t.Parallel()
+	b := setupBulk(t, nil)
+	var updates []job.UpdateParams
+	for _, j := range b.createJobs(5) {
+		j.Definition.Description = "changed"
+		updates = append(updates, job.UpdateParams{Namespace: bulkNamespaceID, ID: j.ID, Definition: j.Definition})
+	}
+	updates[1].Definition.Name = updates[0].Definition.Name
+	updates[3].ID = uuid.Must(uuid.NewV7())
+	out := b.store.UpdateJobs(t.Context(), updates)
+	for i, want := range []error{nil, job.ErrConflict, nil, job.ErrNotFound, nil} {
+		require.ErrorIs(t, out[i].Err, want, i)
+		if want == nil {
+			require.Equal(t, "changed", out[i].Job.Description)
+		}
+	}
+}
