@@ -63,6 +63,8 @@ type catchUp struct {
 	first time.Time // this and the later ones run
 	runs  int       // how many those are
 
+	visited int // occurrences
+
 	tooOld, tooMany Reason
 }
 
@@ -98,7 +100,7 @@ func (c *catchUp) choose(s *schedule.Schedule, from, to time.Time) {
 	// Occurrences are at least a second apart.
 	for back := time.Duration(c.max) * time.Second; ; back *= 4 {
 		start := later(oldest, to.Add(-back))
-		c.first, c.runs = newest(s, start, to, c.max)
+		c.newest(s, start, to)
 		if c.runs == c.max || !start.After(oldest) {
 			return
 		}
@@ -116,11 +118,12 @@ func (c *catchUp) reason(due time.Time) Reason {
 	return c.tooMany
 }
 
-// newest returns the n-th newest occurrence that fires in (from, to], or the oldest if there are fewer, and how many
-// there are from it on.
-func newest(s *schedule.Schedule, from, to time.Time, n int) (time.Time, int) {
+// newest finds the max newest occurrences that fire in (from, to], or all if there are fewer.
+func (c *catchUp) newest(s *schedule.Schedule, from, to time.Time) {
+	n := c.max
 	var fired []time.Time // the last n, and at most n more before them
 	for o := range s.All(from, to) {
+		c.visited++
 		if o.Skip != "" {
 			continue
 		}
@@ -130,8 +133,7 @@ func newest(s *schedule.Schedule, from, to time.Time, n int) (time.Time, int) {
 		fired = append(fired, o.Due)
 	}
 	fired = fired[max(0, len(fired)-n):]
-	if len(fired) == 0 {
-		return time.Time{}, 0
+	if c.runs = len(fired); c.runs > 0 {
+		c.first = fired[0].UTC()
 	}
-	return fired[0].UTC(), len(fired)
 }

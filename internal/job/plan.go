@@ -43,8 +43,8 @@ type PlanInput struct {
 	// transaction. The other jobs get the same, whatever happened since. Nil: no job has one.
 	Begun *Origin
 
-	Limit   int // 0 means PlanLimit
-	Results int // 0 means PlanResults
+	Limit   int // occurrences visited; 0 means PlanLimit
+	Results int // due times and ranges of skips returned; 0 means PlanResults
 }
 
 // PlanResult accounts for every occurrence from the old NextDue up to the new one: each is in Due or counted in Skips.
@@ -55,6 +55,7 @@ type PlanResult struct {
 	PacedTo time.Time // when the next caught-up run may start; zero if none is left
 	Ended   bool      // no occurrence is left
 	More    bool      // a bound was reached: call again from NextDue
+	Visited int       // occurrences, including those visited to choose the ones that run
 }
 
 // DueTime is a time at which the jobs of a schedule get a run.
@@ -125,13 +126,13 @@ type planner struct {
 	origin Origin    // of those runs
 
 	limit, results int
-
-	visited int // occurrences
-	result  PlanResult
+	result         PlanResult
 }
 
 // plan visits the occurrences in [from, to].
 func (p *planner) plan(from, to time.Time) (PlanResult, error) {
+	p.result.Visited = p.catchUp.visited
+	p.limit += p.catchUp.visited // each call gets further
 	if from.After(to) {
 		p.result.NextDue = from.UTC()
 		return p.result, nil
@@ -166,12 +167,12 @@ func (p *planner) full(at time.Time) bool { return !at.Before(p.fullFrom) && at.
 
 // bounded reports whether a bound is reached.
 func (p *planner) bounded() bool {
-	return p.visited >= p.limit || len(p.result.Due) >= p.results || len(p.result.Skips) >= p.results
+	return p.result.Visited >= p.limit || len(p.result.Due) >= p.results || len(p.result.Skips) >= p.results
 }
 
 // visit decides one occurrence.
 func (p *planner) visit(o schedule.Occurrence) {
-	p.visited++
+	p.result.Visited++
 	due, c := o.Due.UTC(), &p.catchUp
 	begun := due.Equal(p.begun)
 	switch {

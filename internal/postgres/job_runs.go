@@ -43,6 +43,7 @@ func planAll(in job.PlanInput) (out job.PlanResult, err error) {
 			return out, err
 		}
 		out.Due, out.Skips = append(out.Due, r.Due...), joinSkips(out.Skips, r.Skips)
+		out.Visited += r.Visited
 		if !r.More {
 			return out, nil
 		}

@@ -231,7 +231,6 @@ func (e *Engine) planCursor(c *dueCursor, in *job.PlanInput) (result job.PlanRes
 	in.NextDue, in.PacedTo, in.Begun, in.MissedUntil = c.next, deref(c.pacedTo), c.origin, deref(c.missedUntil)
 	if c.fullFrom != nil {
 		in.FullFrom, in.FullUntil = *c.fullFrom, *c.fullUntil
-		in.Limit = fullLimit
 	}
 	if c.brokenAt != nil { // no node could serve the jobs of this cursor
 		in.MissedUntil = in.Now.Add(-job.MissedGrace)

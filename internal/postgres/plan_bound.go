@@ -19,6 +19,8 @@ import (
 // It takes whole due times of cursors until the next one has more jobs than runs are left. A cursor whose jobs are more
 // than max is planned alone: one due time, for max jobs in the order of their ids. The cursor keeps the id of the
 // last one, and the next transaction continues after it.
+//
+// A transaction also visits a bounded number of occurrences, because its connection is idle meanwhile.
 type planBound struct {
 	engine     *Engine
 	tx         pgx.Tx
@@ -30,6 +32,14 @@ type planBound struct {
 	batch      *planBatch
 	out        *job.Planned
 }
+
+const (
+	// planVisits is how many occurrences one transaction visits between two statements. They take about 0.2 s, and
+	// PostgreSQL ends a connection that is idle in its transaction for 5 s.
+	planVisits = 500_000
+	// visitsPerRun is how many visited occurrences take as long as one run.
+	visitsPerRun = 100
+)
 
 // decide calls job.Plan for cursors until the bound is reached. Namespaces for which less was planned come first.
 // Late cursors of a namespace come last, because those that are not late would become late behind them.
@@ -53,11 +63,11 @@ func (p *planBound) decide(ctx context.Context, cursors []dueCursor) error {
 	if err != nil {
 		return err
 	}
-	left := p.max
+	left, visits := p.max, planVisits
 	for i := range cursors {
 		c := &cursors[i]
 		alone := c.after != nil || i < len(jobs) && jobs[i] > p.max
-		if i >= len(jobs) || len(p.batch.moved.cursor) > 0 && (alone || jobs[i] > left) {
+		if i >= len(jobs) || visits <= 0 || len(p.batch.moved.cursor) > 0 && (alone || jobs[i] > left) {
 			p.engine.planned.stopBefore(c)
 			p.out.More = true
 			return nil
@@ -65,13 +75,14 @@ func (p *planBound) decide(ctx context.Context, cursors []dueCursor) error {
 		p.out.Cursors++
 		in := job.PlanInput{
 			Now: p.now, Until: p.until, RestoredUntil: p.restored,
-			Results: min(max(1, left/max(1, jobs[i])), job.PlanResults),
+			Limit: min(visits, job.PlanLimit), Results: min(max(1, left/max(1, jobs[i])), job.PlanResults),
 		}
 		if alone {
 			in.Results = 1
 		}
 		result, err := p.engine.planCursor(c, &in)
-		p.engine.planned.add(c.namespace, 1+min(jobs[i], p.max)*len(result.Due))
+		visits -= result.Visited
+		p.engine.planned.add(c.namespace, 1+min(jobs[i], p.max)*len(result.Due)+result.Visited/visitsPerRun)
 		if err != nil {
 			p.breakCursor(c, err)
 			continue

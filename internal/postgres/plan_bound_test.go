@@ -165,3 +165,56 @@ func orElse(n, otherwise int) int {
 	}
 	return n
 }
+
+// afterAFortnight has cursors of every second in some partitions, each with its own jobs, that no node has planned for
+// 14 days. It returns the partitions.
+func (b *bulk) afterAFortnight(partitions, jobs int) []int16 {
+	b.t.Helper()
+	b.minutely(jobs)
+	b.exec(`DELETE FROM cursor WHERE partition >= $1`, partitions)
+	b.exec(`UPDATE cursor SET schedule = '{"every":"1s"}', missed = ` + bulkMissed + `,
+		next_due_at = date_trunc('second', now()) - interval '14 days'`)
+	b.exec(`UPDATE job SET partition = mod(partition, $1), cursor_id = mod(partition, $1), schedule = '{"every":"1s"}',
+		plan_from = now() - interval '20 days', policy = '{"missed":' || `+bulkMissed+` || '}'`, partitions)
+	return allPartitions()[:partitions]
+}
+
+// TestPlanVisitsABoundedNumberOfOccurrences: the connection is idle in its transaction while Plan visits what was
+// missed, and PostgreSQL ends one that is idle for too long. Each transaction ends before that, and moves some cursors.
+func TestPlanVisitsABoundedNumberOfOccurrences(t *testing.T) {
+	t.Parallel()
+	b := setupBulk(t, nil)
+	in := job.PlanParams{Partitions: b.afterAFortnight(32, 32), LookAhead: time.Minute, Cursors: 500}
+	before := 0
+	for range 3 {
+		planned, err := b.store.Plan(t.Context(), in)
+		require.NoError(t, err)
+		require.True(t, planned.More)
+		var passed int
+		require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT coalesce(sum(count), 0) FROM cursor_skip`).Scan(&passed))
+		require.Greater(t, passed, before, "no progress")
+		require.LessOrEqual(t, passed-before, 600_000)
+		before = passed
+	}
+}
+
+// TestJobsThatEndedWithinAnOutageAreBounded: the same holds for jobs that are planned outside their cursor.
+func TestJobsThatEndedWithinAnOutageAreBounded(t *testing.T) {
+	t.Parallel()
+	b := setupBulk(t, nil)
+	in := job.PlanParams{Partitions: b.afterAFortnight(1, 40), LookAhead: time.Minute, Cursors: 500}
+	b.exec(`INSERT INTO queue (id, namespace_id, name) OVERRIDING SYSTEM VALUE VALUES (1, ` + bulkNamespace + `, 'q')`)
+	b.exec(`UPDATE job SET end_at = plan_from + interval '8 days', schedule = format('{"every":"1s","end_at":"%s"}',
+		to_char(plan_from + interval '8 days', 'YYYY-MM-DD"T"HH24:MI:SSOF":00"'))`)
+	finished := 0
+	for range 3 {
+		planned, err := b.store.Plan(t.Context(), in)
+		require.NoError(t, err)
+		require.True(t, planned.More)
+		before := finished
+		row := b.pool.QueryRow(t.Context(), `SELECT count(*) FROM job WHERE state = 3 /* finished */`)
+		require.NoError(t, row.Scan(&finished))
+		require.Greater(t, finished, before, "no progress")
+		require.LessOrEqual(t, finished-before, 6, "each has missed two days of seconds")
+	}
+}

@@ -61,16 +61,18 @@ func planEndedAlone(ctx context.Context, tx pgx.Tx, m *behind, now time.Time) (m
 		return false, err
 	}
 	var batch pgx.Batch
-	written := 0 // a job has at most job.MaxMissed runs here
+	written, visits := 0, planVisits // a job has at most job.MaxMissed runs here
 	for i := range ended {
-		if written >= job.PlanRuns {
+		if written >= job.PlanRuns || visits <= 0 {
 			more = true
 			break
 		}
 		j := &ended[i]
 		left := j.runsLeft
 		// If the definition cannot be read, the cursor has accounted for the job.
-		if d, r, err := planAlone(j, m.in[j.cursor]); err == nil {
+		d, r, err := planAlone(j, m.in[j.cursor])
+		visits -= r.Visited
+		if err == nil {
 			var due []job.DueTime
 			due, left = limited(r.Due, left)
 			written += len(due)

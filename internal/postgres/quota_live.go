@@ -54,13 +54,8 @@ func (a *Admin) CountForQuotas(ctx context.Context, within time.Duration) error 
 	})
 }
 
-const (
-	// suspendPause is how long a cursor of a full namespace is not visited.
-	suspendPause = time.Minute
-	// fullLimit is how many occurrences of a suspended cursor one transaction visits. It has up to 500 such cursors,
-	// and the connection must not be idle for long.
-	fullLimit = 5000
-)
+// suspendPause is how long a cursor of a full namespace is not visited.
+const suspendPause = time.Minute
 
 // suspend leaves cursors of full namespaces where they are, for some time, and returns the others. A due time that was
 // begun is completed. The missed policy decides about a broken cursor when it can be planned, and what a restore forgot is
