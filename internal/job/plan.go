@@ -44,7 +44,7 @@ type PlanInput struct {
 	Begun *Origin
 
 	Limit   int // occurrences visited; 0 means PlanLimit
-	Results int // due times and ranges of skips returned; 0 means PlanResults
+	Results int // due times returned; 0 means PlanResults
 }
 
 // PlanResult accounts for every occurrence from the old NextDue up to the new one: each is in Due or counted in Skips.
@@ -167,7 +167,7 @@ func (p *planner) full(at time.Time) bool { return !at.Before(p.fullFrom) && at.
 
 // bounded reports whether a bound is reached.
 func (p *planner) bounded() bool {
-	return p.result.Visited >= p.limit || len(p.result.Due) >= p.results || len(p.result.Skips) >= p.results
+	return p.result.Visited >= p.limit || len(p.result.Due) >= p.results || len(p.result.Skips) >= PlanResults
 }
 
 // visit decides one occurrence.

@@ -218,3 +218,24 @@ func TestJobsThatEndedWithinAnOutageAreBounded(t *testing.T) {
 		require.LessOrEqual(t, finished-before, 6, "each has missed two days of seconds")
 	}
 }
+
+// TestSkipsOfALargeCursorAreOneRange: a due time with many jobs is written in parts, but what is skipped before it takes
+// one transaction and one row.
+func TestSkipsOfALargeCursorAreOneRange(t *testing.T) {
+	t.Parallel()
+	b := setupBulk(t, nil)
+	b.minutely(20)
+	b.exec(`UPDATE job SET partition = 7, cursor_id = 7`)
+	b.exec(`UPDATE cursor SET missed = ` + bulkMissed)
+	planned, err := b.store.Plan(
+		t.Context(), job.PlanParams{Partitions: []int16{7}, LookAhead: time.Second, Cursors: 500, Runs: 10},
+	)
+	require.NoError(t, err)
+	require.Len(t, planned.Runs, 10, "of the occurrence that runs")
+	var reasons []string
+	rows, err := b.pool.Query(t.Context(), `SELECT reason || ' ' || count FROM cursor_skip ORDER BY from_due`)
+	require.NoError(t, err)
+	reasons, err = pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(t, err)
+	require.Len(t, reasons, 2, "outside the window, and the others: %v", reasons)
+}
