@@ -1,9 +1,11 @@
 package postgres_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/access"
@@ -263,4 +265,108 @@ func TestOneFirstKey(t *testing.T) {
 	require.Len(t, secrets, 1)
 	_, err := access.KeyHash(secrets[0])
 	require.NoError(t, err)
+}
+
+// hostile creates, for each table, a temporary view of the same name that runs a function of the caller. It notices
+// the role that it runs as.
+const hostile = `
+CREATE FUNCTION pg_temp.run_by() RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN RAISE NOTICE 'ran as %', current_user; RETURN true; END $$;
+DO $$
+DECLARE t record;
+BEGIN
+    FOR t IN SELECT c.relname, string_agg(format('NULL::%s AS %I', a.atttypid::regtype, a.attname), ', ') AS columns
+             FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+             WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') GROUP BY c.relname LOOP
+        EXECUTE format('CREATE TEMP VIEW %I AS SELECT %s FROM pg_temp.run_by() r WHERE r', t.relname, t.columns);
+        EXECUTE format('GRANT SELECT ON pg_temp.%I TO PUBLIC', t.relname);
+    END LOOP;
+END $$`
+
+// callable are calls of all functions that a server may call, with arguments that fit their types.
+const callable = `
+SELECT format('SELECT * FROM %I(%s)', p.proname, (SELECT string_agg(format('%L::%s', CASE a::regtype::text
+           WHEN 'text' THEN $1 WHEN 'interval' THEN '30 days' WHEN 'uuid' THEN gen_random_uuid()::text
+           WHEN 'integer' THEN '1' WHEN 'bigint' THEN '1' WHEN 'timestamp with time zone' THEN '2026-01-01'
+           WHEN 'date' THEN '2026-01-01' WHEN 'boolean' THEN 'true' END, a::regtype), ', ' ORDER BY n)
+       FROM unnest(p.proargtypes::oid[]) WITH ORDINALITY u (a, n)))
+FROM pg_proc p
+WHERE p.pronamespace = 'public'::regnamespace AND p.prorettype <> 'trigger'::regtype
+  AND p.proname LIKE 'belfry%' AND has_function_privilege('belfry_engine', p.oid, 'EXECUTE')`
+
+// TestNoCodeOfAServerRunsAsTheOwner: functions with the owner's rights do not use temporary views of their caller, which
+// would run as the owner.
+func TestNoCodeOfAServerRunsAsTheOwner(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	asOwner, asServer, server := cluster(t)
+	config, err := pgx.ParseConfig(asServer)
+	require.NoError(t, err)
+	execAs(t, asOwner, `GRANT TEMPORARY ON DATABASE "`+config.Database+`" TO `+server)
+	require.NoError(t, openAs(t, asServer).CreateHistory(ctx, 1))
+	var ran []string
+	config.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) { ran = append(ran, n.Message) }
+	conn, err := pgx.ConnectConfig(ctx, config)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close(ctx)) }()
+	var day string
+	require.NoError(t, conn.QueryRow(ctx, `SELECT min(relname) FROM pg_class WHERE relname ~ '^run_history_[0-9]{8}$'`).
+		Scan(&day))
+	rows, err := conn.Query(ctx, callable, day)
+	require.NoError(t, err)
+	calls, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(t, err)
+	require.Greater(t, len(calls), 10)
+	tx, err := conn.Begin(ctx)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, tx.Rollback(ctx)) }()
+	_, err = tx.Exec(ctx, hostile)
+	require.NoError(t, err)
+	for _, call := range calls {
+		one, err := tx.Begin(ctx)
+		require.NoError(t, err)
+		_, _ = one.Exec(ctx, call) // some fail, because tables are views now
+		require.NoError(t, one.Rollback(ctx))
+	}
+	for _, as := range ran {
+		require.Equal(t, "ran as "+server, as)
+	}
+	require.NotEmpty(t, ran, "functions with the rights of the caller do")
+}
+
+// TestANodeCreatesNothingInTheDatabase: GrantServer takes the rights to create from everyone, and a node does not start
+// with one of them. The message says how to take it away.
+func TestANodeCreatesNothingInTheDatabase(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	asOwner, asServer, server := cluster(t)
+	config, err := pgx.ParseConfig(asServer)
+	require.NoError(t, err)
+	database := pgx.Identifier{config.Database}.Sanitize()
+	store := openAs(t, asServer)
+	require.NoError(t, store.CheckRole(ctx), "after GrantServer")
+	for _, right := range []string{"TEMPORARY ON DATABASE " + database, "CREATE ON SCHEMA public"} {
+		for who, role := range map[string]string{"PUBLIC": "PUBLIC", "the login": server} {
+			execAs(t, asOwner, `GRANT `+right+` TO `+role)
+			err := store.CheckRole(ctx)
+			require.ErrorContains(t, err, "may create temporary tables, or objects in the schema public", "%s: %s", who, right)
+			_, statements, _ := strings.Cut(err.Error(), " run: ")
+			execAs(t, asOwner, statements)
+			require.NoError(t, store.CheckRole(ctx))
+		}
+		execAs(t, asOwner, `GRANT `+right+` TO PUBLIC`)
+		var open postgres.ConnectError
+		require.ErrorAs(t, postgres.GrantServer(ctx, asOwner, postgres.GrantParams{Role: server, Default: true}), &open)
+		require.ErrorContains(t, open, "everyone may create")
+		require.NoError(t, postgres.GrantServer(ctx, asOwner, postgres.GrantParams{Role: server}))
+		require.NoError(t, store.CheckRole(ctx))
+	}
+	// The schema of an old server that was upgraded is a superuser's.
+	super, err := pgx.ParseConfig(pgtest.EmptyURL(t))
+	require.NoError(t, err)
+	execAs(t, pgtest.As(t, asOwner, super.User),
+		`ALTER SCHEMA public OWNER TO CURRENT_USER; GRANT CREATE ON SCHEMA public TO PUBLIC`)
+	var open postgres.ConnectError
+	require.ErrorAs(t, postgres.GrantServer(ctx, asOwner, postgres.GrantParams{Role: server}), &open)
+	require.ErrorContains(t, open, "as the owner of the database and the schema run: REVOKE TEMPORARY")
 }

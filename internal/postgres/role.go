@@ -18,16 +18,20 @@ import (
 const describeRole = `
 SELECT current_user, bool_or(r.rolsuper), bool_or(r.rolbypassrls), bool_or(r.oid = c.relowner),
        bool_or(r.rolcreaterole),
-       pg_has_role(current_user, 'belfry_engine', 'USAGE') AND pg_has_role(current_user, 'belfry_api', 'MEMBER')
+       pg_has_role(current_user, 'belfry_engine', 'USAGE') AND pg_has_role(current_user, 'belfry_api', 'MEMBER'),
+       has_database_privilege(current_database(), 'TEMPORARY') OR has_schema_privilege(current_schema(), 'CREATE'),
+       current_database(), current_schema()
 FROM pg_roles r, pg_class c
 WHERE pg_has_role(current_user, r.oid, 'MEMBER') AND c.oid = 'job'::regclass`
 
 // CheckRole returns an error unless the role of the store is safe: it has the rights that it needs, and is neither a
-// superuser nor the owner of the tables, nor able to become one.
+// superuser nor the owner of the tables, nor able to become one, and creates nothing that the owner's functions may find.
 func (a *Admin) CheckRole(ctx context.Context) error {
-	var name string
-	var super, bypass, owner, creates, member bool
-	if err := a.db.QueryRow(ctx, describeRole).Scan(&name, &super, &bypass, &owner, &creates, &member); err != nil {
+	var name, database, schema string
+	var super, bypass, owner, creates, member, adds bool
+	err := a.db.QueryRow(ctx, describeRole).
+		Scan(&name, &super, &bypass, &owner, &creates, &member, &adds, &database, &schema)
+	if err != nil {
 		return fmt.Errorf("check the database role: %w", err)
 	}
 	var why string
@@ -45,6 +49,8 @@ func (a *Admin) CheckRole(ctx context.Context) error {
 			"the database role %s lacks the rights of a server; as the owner run: belfry migrate --server-role %s",
 			name, name,
 		)
+	case adds:
+		return addError("the database role "+name, database, schema, "", name)
 	default:
 		return a.checkOthers(ctx, name)
 	}
@@ -125,6 +131,19 @@ func closeStatements(database string, grantees []string, roles ...string) string
 		`; REVOKE CONNECT ON DATABASE ` + where + ` FROM ` + quoted(grantees)
 }
 
+// addStatements returns the statements that keep roles from creating temporary tables, and anything in Belfry's schema.
+// Nodes need neither, and functions with the rights of the owner must not find what a node created.
+func addStatements(database, schema string, roles ...string) string {
+	from := ` FROM ` + quoted(roles)
+	return `REVOKE TEMPORARY ON DATABASE ` + quoted([]string{database}) + from +
+		`; REVOKE CREATE ON SCHEMA ` + quoted([]string{schema}) + from
+}
+
+func addError(who, database, schema string, roles ...string) ConnectError {
+	return ConnectError(fmt.Sprintf("%s may create temporary tables, or objects in the schema %s, which a node must not;"+
+		" as the owner of the database and the schema run: %s", who, schema, addStatements(database, schema, roles...)))
+}
+
 // everyone is PUBLIC as a grantee.
 var everyone = []string{""}
 
@@ -140,33 +159,41 @@ func quoted(roles []string) string {
 }
 
 const describeConnect = `
-SELECT d.datname, o.rolname, pg_has_role(current_user, d.datdba, 'USAGE'),
-       has_database_privilege('public', d.oid, 'CONNECT'), has_database_privilege($1, d.oid, 'CONNECT'),
+SELECT d.datname, n.nspname, o.rolname, pg_has_role(current_user, d.datdba, 'USAGE'),
+       has_database_privilege('public', d.oid, 'CONNECT'),
+       has_database_privilege('public', d.oid, 'TEMPORARY') OR has_schema_privilege('public', c.relnamespace, 'CREATE'),
+       has_database_privilege($1, d.oid, 'CONNECT'),
        EXISTS (SELECT FROM aclexplode(d.datacl) a WHERE pg_has_role($1, a.grantee, 'USAGE') AND ` + byName + `)
-FROM pg_database d, pg_class c JOIN pg_roles o ON o.oid = c.relowner
+FROM pg_database d, pg_class c JOIN pg_roles o ON o.oid = c.relowner JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE d.datname = current_database() AND c.oid = 'job'::regclass`
 
-// ConnectError means that GrantServer did not change who may connect to the database. It says what to run.
+// ConnectError means that GrantServer did not change who may connect to the database, or create something in it. It says
+// what to run.
 type ConnectError string
 
 func (e ConnectError) Error() string { return string(e) }
 
-// closeDatabase lets a server's login and the owner of the tables connect to the database, and no other login. A role
-// that the operator did not name may be that of another cluster: it lets that in only if the database is new.
+// closeDatabase lets a server's login and the owner of the tables connect to the database, and no other login, and only
+// the owner create anything. A role that the operator did not name may be that of another cluster: it lets that in only
+// if the database is new.
 func closeDatabase(ctx context.Context, conn *pgx.Conn, p GrantParams) error {
-	var database, owner string
-	var owned, open, may, named bool
-	err := conn.QueryRow(ctx, describeConnect, p.Role).Scan(&database, &owner, &owned, &open, &may, &named)
-	switch sql := closeStatements(database, everyone, p.Role, owner); {
+	var database, schema, owner string
+	var owned, open, adds, may, named bool
+	read := func() error {
+		return conn.QueryRow(ctx, describeConnect, p.Role).
+			Scan(&database, &schema, &owner, &owned, &open, &adds, &may, &named)
+	}
+	err := read()
+	switch sql := closeStatements(database, everyone, p.Role, owner) + "; " + addStatements(database, schema, ""); {
 	case err != nil:
 		return err
-	case !open && may && (named || p.Default):
+	case !open && !adds && may && (named || p.Default):
 		return nil
-	case p.Default && !open:
+	case p.Default && !open && !may:
 		return ConnectError(fmt.Sprintf("%s may not connect to the database %s; if nodes of this cluster log in as it,"+
 			" run: belfry migrate --server-role %s", p.Role, database, p.Role))
 	case p.Default && !p.New:
-		return checkOpen(ctx, conn, owner)
+		err = checkOpen(ctx, conn, owner)
 	case !owned:
 		return ConnectError(fmt.Sprintf("this user does not own the database %s, and so did not change who may connect to"+
 			" it; as its owner run: %s", database, sql))
@@ -174,8 +201,14 @@ func closeDatabase(ctx context.Context, conn *pgx.Conn, p GrantParams) error {
 		if _, err = conn.Exec(ctx, sql); err == nil && open && p.Revoked != nil {
 			p.Revoked(pgx.Identifier{database}.Sanitize())
 		}
-		return err
+		if err == nil {
+			err = read() // PostgreSQL only warns if the schema belongs to someone else
+		}
 	}
+	if err == nil && adds {
+		return addError("everyone", database, schema, "")
+	}
+	return err
 }
 
 // checkOpen returns a ConnectError if everyone may connect, and there are logins of more than one cluster, or several of

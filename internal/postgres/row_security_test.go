@@ -53,9 +53,9 @@ SELECT p.proname || ' runs with the rights of its owner'
 FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
 WHERE n.nspname = current_schema() AND p.prosecdef AND has_function_privilege('belfry_api', p.oid, 'EXECUTE')
 UNION ALL
-SELECT p.proname || ' runs with the rights of its owner and finds temporary tables first'
+SELECT p.proname || ' finds temporary tables of its caller first'
 FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
-WHERE n.nspname = current_schema() AND p.prosecdef
+WHERE n.nspname = current_schema() AND (p.prosecdef OR p.proconfig::text LIKE '%search_path=%')
       AND NOT coalesce(p.proconfig::text, '') ~ 'search_path=[^"]*, pg_temp"'
 UNION ALL
 SELECT relname || ' can be changed by a server, which must not' FROM pg_class
@@ -111,9 +111,10 @@ func TestNothingIsUncovered(t *testing.T) {
 			CREATE TABLE forgotten (x int); GRANT SELECT ON forgotten TO PUBLIC`,
 		"help runs with the rights of its owner": `
 			CREATE FUNCTION help() RETURNS int LANGUAGE sql SECURITY DEFINER AS 'SELECT 1'`,
-		"help runs with the rights of its owner and finds temporary tables first": `
-			CREATE FUNCTION help() RETURNS int LANGUAGE sql SECURITY DEFINER SET search_path FROM CURRENT AS 'SELECT 1';
-			REVOKE ALL ON FUNCTION help FROM PUBLIC`,
+		"help finds temporary tables of its caller first": `
+			CREATE FUNCTION help() RETURNS int LANGUAGE sql SECURITY DEFINER AS 'SELECT 1'`,
+		"called finds temporary tables of its caller first": `
+			CREATE FUNCTION called() RETURNS int LANGUAGE sql SET search_path FROM CURRENT AS 'SELECT 1'`,
 		"audit_log can be changed by a server, which must not": `
 			GRANT DELETE ON audit_log TO belfry_api`,
 		"api_key can be changed by a server, which must not": `

@@ -80,8 +80,8 @@ func grant(cmd *cobra.Command, url, role string, created bool) error {
 	err := app.Grant(cmd.Context(), url, app.GrantParams{
 		Role: role, Default: byDefault, New: created,
 		Revoked: func(database string) {
-			_, _ = fmt.Fprintf(cmd.OutOrStdout(), "revoked CONNECT on database %s from PUBLIC; other programs that use"+
-				" it need: GRANT CONNECT ON DATABASE %s TO …\n", database, database)
+			_, _ = fmt.Fprintf(cmd.OutOrStdout(), "revoked CONNECT and TEMPORARY on database %s from PUBLIC; other programs"+
+				" that use it need: GRANT CONNECT ON DATABASE %s TO …\n", database, database)
 		},
 	})
 	var warning error

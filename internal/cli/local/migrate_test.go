@@ -68,7 +68,8 @@ func TestMigrateClosesOnlyForWhomItKnows(t *testing.T) {
 		return false
 	}
 	program := pgtest.Role(t, url, "LOGIN")
-	revoked := "revoked CONNECT on database " + database + " from PUBLIC; other programs that use it need: GRANT CONNECT ON"
+	revoked := "revoked CONNECT and TEMPORARY on database " + database +
+		" from PUBLIC; other programs that use it need: GRANT CONNECT ON"
 
 	out := migrate()
 	require.Contains(t, out, revoked, "the database is new")
