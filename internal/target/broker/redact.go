@@ -46,7 +46,7 @@ func (s *secrets) redact(text string) string {
 	if s == nil {
 		return text
 	}
-	return secret.Redact(text, secret.Forms(s.lines))
+	return secret.RedactAnswer(text, secret.Forms(s.lines), false)
 }
 
 // reason returns the text of an error, redacted if it may come from a broker.

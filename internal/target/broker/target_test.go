@@ -38,7 +38,8 @@ func TestSecretsAreHidden(t *testing.T) {
 		strings.Repeat("x", 506) + "second-line": strings.Repeat("x", 506) + "[hi…",
 		strings.Repeat("x", 508) + "second-line": strings.Repeat("x", 508) + "[…",
 		strings.Repeat("x", 500) + "second-line": strings.Repeat("x", 500) + "[hidden]",
-		"it was cut there, within first \"l…":    "it was cut there, within [hidden]…",
+		"it was cut there, within second-l…":     "it was cut there, within [hidden]…",
+		"it was cut there, within another-l…":    "it was cut there, within [hidden]…",
 	} {
 		out := broker.Deliver(t.Context(), &job.Attempt{}, configs, func(ctx context.Context, _ string) job.Outcome {
 			_, err := new(broker.Config).ReadSecret(ctx, &broker.Options{Secrets: stored(value)}, uuid.Nil,

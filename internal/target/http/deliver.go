@@ -168,7 +168,7 @@ func (d *delivery) head(resp *http.Response) (string, error) {
 		more, err = resp.Body.Read(buf[n:])
 		n += more
 	}
-	text := d.show(buf[:n])
+	text := d.show(buf[:n], !errors.Is(err, io.EOF))
 	switch {
 	case err == nil:
 		err = drain(resp)

@@ -217,7 +217,7 @@ func TestBadTLS(t *testing.T) {
 	require.Contains(t, got.Message, "broke off TLS (tls: protocol version not supported)")
 }
 
-// Secrets are redacted even if they are quoted, or cut off at the end of what was read.
+// Secrets are redacted even if they are quoted. The end of what was read is not shown, because it may be part of one.
 func TestSecretsInAnswers(t *testing.T) {
 	t.Parallel()
 	secret := `pass"word\` + strings.Repeat("x", 3000)
@@ -228,5 +228,5 @@ func TestSecretsInAnswers(t *testing.T) {
 	})
 	got := target.Deliver(t.Context(),
 		attempt(fmt.Sprintf(`{"url": %q, "headers": {"X-Token": %q}}`, url+"/?key=query-secret", secret)))
-	require.Equal(t, `500 Internal Server Error: you asked /?[hidden] and said [hidden] and "[hidden]`, got.Message)
+	require.Equal(t, `500 Internal Server Error: you asked /?[hidden] and said [hidden]`, got.Message)
 }

@@ -41,7 +41,7 @@ func (d *delivery) redirectHost(resp *http.Response) string {
 	if err != nil || resp.Header.Get("Location") == "" || to.Host == "" {
 		return ""
 	}
-	return ", on " + d.show([]byte(to.Scheme+"://"+to.Host))
+	return ", on " + d.show([]byte(to.Scheme+"://"+to.Host), false)
 }
 
 // retryAfter returns the delay a receiver asks for, in seconds or as a date. A date is compared with the

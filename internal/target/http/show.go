@@ -35,11 +35,12 @@ func secretsOf(c *config) []string {
 	return secret.Forms(append(all, c.url.RawQuery))
 }
 
-// show prepares text from a receiver for a message. Secrets are redacted before anything is cut off.
-func (d *delivery) show(text []byte) string {
+// show prepares text from a receiver for a message. Secrets are redacted before anything is cut off; cut: the text may
+// already end within one.
+func (d *delivery) show(text []byte, cut bool) string {
 	secrets := d.secrets
 	if len(d.hide) > 0 {
 		secrets = secret.Forms(append(slices.Clone(secrets), d.hide...))
 	}
-	return message.Clean(secret.Redact(string(text), secrets), maxSnippet)
+	return message.Clean(secret.RedactAnswer(string(text), secrets, cut), maxSnippet)
 }

@@ -64,21 +64,21 @@ func (d *delivery) why(err error) string {
 	case errors.As(err, &record):
 		return "does not speak TLS there; check the url's port, or begin it with http://"
 	case errors.As(err, &cert):
-		return "has a TLS certificate that is not trusted (" + d.show([]byte(cert.Err.Error())) +
+		return "has a TLS certificate that is not trusted (" + d.show([]byte(cert.Err.Error()), false) +
 			"); renew it, or use the host name that it is for"
 	case errors.As(err, &op) && op.Op == "remote error": // that is what crypto/tls calls an alert
-		return "broke off TLS (" + d.show([]byte(op.Err.Error())) + "); check its TLS settings"
+		return "broke off TLS (" + d.show([]byte(op.Err.Error()), false) + "); check its TLS settings"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "refused the connection; check that it is running and listens on the url's port"
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return "could not be connected to in time; check firewalls and the url's port"
 	case errors.As(err, &op) && op.Op == "dial":
-		return "could not be connected to (" + d.show([]byte(err.Error())) + "); check the route from the node to it"
+		return "could not be connected to (" + d.show([]byte(err.Error()), false) + "); check the route from the node to it"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
 		errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		return "closed the connection before its answer ended, and may have worked on the request; look into its log"
 	default:
-		return "gave no answer that can be read (" + d.show([]byte(err.Error())) +
+		return "gave no answer that can be read (" + d.show([]byte(err.Error()), false) +
 			"); check that it speaks HTTP, with headers of at most 64 KiB"
 	}
 }

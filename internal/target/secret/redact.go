@@ -56,40 +56,42 @@ func Base64(values []string) (out []string) {
 	return out
 }
 
-// Redact replaces secrets, given by their Forms, in text that someone else wrote. Call it before the
-// text is cut off. The text may itself end within a secret: Redact also removes the beginning of a secret
-// at the end of the text, however short it is if the text ends in an ellipsis.
+// Redact replaces secrets, given by their Forms, in text that someone else wrote. Call it before the text is cut off. It
+// compares whole secrets only: whoever wrote the text may see the result, and must not learn how a secret begins.
 func Redact(text string, forms []string) string {
 	for _, form := range forms {
 		text = strings.ReplaceAll(text, form, placeholder)
 	}
-	shortest, ellipsis := minLength, ""
-	for _, e := range []string{"…", "..."} {
-		if before, found := strings.CutSuffix(text, e); found {
-			text, shortest, ellipsis = before, 1, e
-			break
-		}
+	return text
+}
+
+// RedactAnswer also removes the end of a text that may end within a secret, whatever it is: of text that was cut, as
+// much after the last whole secret as another one may have, and otherwise the last word before an ellipsis.
+func RedactAnswer(text string, forms []string, cut bool) string {
+	text = Redact(text, forms)
+	if len(forms) == 0 {
+		return text
 	}
-	piece := 0 // length of the longest beginning of a secret at the end of the text
-	for _, form := range forms {
-		for n := min(len(form)-1, len(text)); n >= max(shortest, piece+1); n-- {
-			if strings.HasSuffix(text, form[:n]) {
-				piece = n
-				break
+	if cut {
+		whole := 0
+		if i := strings.LastIndex(text, placeholder); i >= 0 {
+			whole = i + len(placeholder)
+		}
+		return text[:max(whole, len(text)-len(forms[0])+1)]
+	}
+	for _, ellipsis := range []string{"…", "..."} {
+		if before, found := strings.CutSuffix(text, ellipsis); found {
+			if start := strings.LastIndexAny(before, " \t\r\n") + 1; len(before)-start >= minLength {
+				return before[:start] + placeholder + ellipsis
 			}
 		}
 	}
-	if piece > 0 {
-		text = text[:len(text)-piece] + placeholder
-	}
-	return text + ellipsis
+	return text
 }
 
 // RedactPiece replaces secrets in a piece of a longer text, which may begin and end within a secret.
 func RedactPiece(text string, forms []string) string {
-	for _, form := range forms {
-		text = strings.ReplaceAll(text, form, placeholder)
-	}
+	text = Redact(text, forms)
 	for _, form := range forms {
 		for n := min(len(form)-1, len(text)); n >= minLength; n-- {
 			if strings.HasSuffix(text, form[:n]) {
