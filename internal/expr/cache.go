@@ -2,7 +2,11 @@ package expr
 
 import "sync"
 
-const maxKnown = 10_000
+// Limits of the cache. Compiled, a byte of text takes up to about 100, and an expression at least 3 kB.
+const (
+	maxKnown = 10_000
+	maxBytes = 512 << 10 // of text
+)
 
 // cached names a compiled expression.
 type cached struct {
@@ -11,31 +15,29 @@ type cached struct {
 }
 
 // known caches compiled expressions by their text, so an entry is never out of date. When it is full, it is emptied:
-// that costs one compilation for each expression in use, and evaluations need no bookkeeping.
-var known = cache{max: maxKnown}
+// that costs one compilation for each expression in use, and evaluations need no bookkeeping. Only evaluations fill it.
+var known cache
 
 type cache struct {
-	max int
-	mu  sync.RWMutex
-	by  map[cached]*Expression
+	mu    sync.RWMutex
+	by    map[cached]*Expression
+	bytes int
 }
 
-func (c *cache) get(k cached, compile func(cached) (*Expression, error)) (*Expression, error) {
+func (c *cache) get(k cached) *Expression {
 	c.mu.RLock()
-	found := c.by[k]
-	c.mu.RUnlock()
-	if found != nil {
-		return found, nil
-	}
-	compiled, err := compile(k)
-	if err != nil {
-		return nil, err
-	}
+	defer c.mu.RUnlock()
+	return c.by[k]
+}
+
+func (c *cache) put(k cached, compiled *Expression) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.by == nil || len(c.by) >= c.max {
-		c.by = make(map[cached]*Expression)
+	if c.by == nil || len(c.by) >= maxKnown || c.bytes+len(k.text) > maxBytes {
+		c.by, c.bytes = make(map[cached]*Expression), 0
+	}
+	if c.by[k] == nil {
+		c.bytes += len(k.text)
 	}
 	c.by[k] = compiled
-	return compiled, nil
 }

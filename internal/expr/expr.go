@@ -98,15 +98,34 @@ type Expression struct {
 	scope   Scope
 }
 
-// Compile checks an expression. Its error is an *Error.
-func Compile(text string, scope Scope) (*Expression, error) {
-	if len(text) > MaxText {
-		return nil, &Error{fmt.Sprintf("%d bytes; at most %d are taken", len(text), MaxText), "shorten it"}
+// Check reports whether an expression is valid, and keeps nothing of it: a user may check many without saving one. Its
+// error is an *Error.
+func Check(text string, scope Scope) error {
+	k := cached{text, scope}
+	if known.get(k) != nil {
+		return nil
 	}
-	return known.get(cached{text, scope}, compile)
+	_, err := compile(k)
+	return err
+}
+
+// Compile prepares an expression to be evaluated, and remembers it for the next time. Its error is an *Error.
+func Compile(text string, scope Scope) (*Expression, error) {
+	k := cached{text, scope}
+	if found := known.get(k); found != nil {
+		return found, nil
+	}
+	e, err := compile(k)
+	if err == nil {
+		known.put(k, e)
+	}
+	return e, err
 }
 
 func compile(c cached) (*Expression, error) {
+	if len(c.text) > MaxText {
+		return nil, &Error{fmt.Sprintf("%d bytes; at most %d are taken", len(c.text), MaxText), "shorten it"}
+	}
 	in, err := environments[c.scope]()
 	if err != nil {
 		return nil, &Error{"expressions cannot be read by this version: " + err.Error(), "report it to the project"}

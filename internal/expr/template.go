@@ -8,7 +8,8 @@ import (
 // maxParts is the maximum number of expressions in a template.
 const maxParts = 8
 
-// Template is a string with expressions in ${…}, for example orders.${payload.region}. $${ stands for ${ itself.
+// Template is a string with expressions in ${…}, for example orders.${payload.region}. $${ stands for ${ itself. It has
+// the text of its expressions only, so that the cache bounds the memory of those that are compiled.
 type Template struct {
 	parts []part
 }
@@ -16,7 +17,7 @@ type Template struct {
 // part is an expression or a plain text.
 type part struct {
 	text       string
-	expression *Expression
+	expression bool
 }
 
 // ParseTemplate checks a template. Its error is an *Error.
@@ -41,12 +42,12 @@ func ParseTemplate(text string) (*Template, error) {
 		if end < 0 {
 			return nil, &Error{"a ${ has no }", "close it, or write $${ for the characters themselves"}
 		}
-		e, err := Compile(rest[i+2:i+2+end], OfAttempt)
-		if err != nil {
+		expression := rest[i+2 : i+2+end]
+		if err := Check(expression, OfAttempt); err != nil {
 			return nil, err
 		}
 		plain.WriteString(rest[:i])
-		t.parts = append(t.parts, part{text: plain.String()}, part{expression: e})
+		t.parts = append(t.parts, part{text: plain.String()}, part{text: expression, expression: true})
 		plain.Reset()
 		rest = rest[i+2+end+1:]
 		if len(t.parts) > 2*maxParts {
@@ -87,7 +88,7 @@ func closing(s string) int {
 // Plain reports whether the template has no expressions.
 func (t *Template) Plain() bool {
 	for _, p := range t.parts {
-		if p.expression != nil {
+		if p.expression {
 			return false
 		}
 	}
@@ -96,15 +97,18 @@ func (t *Template) Plain() bool {
 
 // Text evaluates the template. Errors are for the job's author.
 func (t *Template) Text(f *Facts) (string, error) {
-	if len(t.parts) == 1 && t.parts[0].expression == nil {
+	if len(t.parts) == 1 && !t.parts[0].expression {
 		return t.parts[0].text, nil
 	}
 	var b strings.Builder
 	for _, p := range t.parts {
 		text := p.text
-		if p.expression != nil {
-			var err error
-			if text, err = p.expression.Text(f); err != nil {
+		if p.expression {
+			e, err := Compile(p.text, OfAttempt)
+			if err == nil {
+				text, err = e.Text(f)
+			}
+			if err != nil {
 				return "", err
 			}
 		}

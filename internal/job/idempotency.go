@@ -18,7 +18,7 @@ func checkIdempotencyKey(c *problem.Checker, text string) {
 	if text == "" {
 		return
 	}
-	if _, err := expr.Compile(text, expr.OfRun); err != nil {
+	if err := expr.Check(text, expr.OfRun); err != nil {
 		addExpression(c, "idempotency_key", err)
 	}
 }

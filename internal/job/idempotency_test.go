@@ -1,6 +1,8 @@
 package job_test
 
 import (
+	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -57,4 +59,26 @@ func TestKeepKey(t *testing.T) {
 		a.KeepKey(job.Outcome{Kind: kind})
 		require.Equal(t, kept, a.OwnKey == job.FormatRunID(a.Key), kind)
 	}
+}
+
+// TestValidationKeepsNoExpression: a viewer may have many definitions checked, such as by a diff, and compiled expressions
+// take much memory. It is not parallel, because it measures the heap of the process.
+func TestValidationKeepsNoExpression(t *testing.T) {
+	validate := func(n int) {
+		d := valid()
+		d.IdempotencyKey = fmt.Sprintf(`string([%s[]].size())+"%06d"`, strings.Repeat("[].map(a,a),", 80), n)
+		require.NoError(t, d.Validate())
+	}
+	size := func() int {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int(m.HeapAlloc)
+	}
+	validate(0) // what is allocated once
+	before := size()
+	for n := range 20 {
+		validate(n)
+	}
+	require.Less(t, size()-before, 20*10_000)
 }
