@@ -57,16 +57,10 @@ type Attempt struct {
 	Worker    bool      `parquet:"worker"`
 }
 
-var (
-	origins = map[job.Origin]string{
-		job.FromSchedule: "schedule", job.FromTrigger: "trigger", job.FromBackfill: "backfill",
-		job.FromMissed: "missed", job.FromRedrive: "redrive",
-	}
-	outcomes = map[job.OutcomeKind]string{
-		job.Succeeded: "succeeded", job.Failed: "failed", job.Accepted: "accepted", job.Lost: "lost",
-		job.Cancelled: "cancelled", job.Deferred: "deferred", job.Snoozed: "snoozed",
-	}
-)
+var outcomes = map[job.OutcomeKind]string{
+	job.Succeeded: "succeeded", job.Failed: "failed", job.Accepted: "accepted", job.Lost: "lost",
+	job.Cancelled: "cancelled", job.Deferred: "deferred", job.Snoozed: "snoozed",
+}
 
 // NewRun returns the row of an entry. Labels are those of the version of its job. It fails for an entry that is not of
 // history, because a row that cannot be read again must not be written. An origin or an outcome of a later version is
@@ -86,7 +80,7 @@ func NewRun(e job.Entry, labels map[string]string) (Run, error) {
 		Job: e.Job, DueAt: e.DueAt.UnixMicro(), Seq: int32(e.Seq), EndedAt: e.EndedAt.UnixMicro(),
 		RunAt: e.RunAt.UnixMicro(), StartedAt: micros(e.StartedAt), DueTo: micros(e.DueTo), Count: e.Count,
 		Partition: int32(e.Partition), Version: e.Version, Attempt: int32(e.Attempt), Code: int32(e.Code),
-		Status: string(e.Status), Origin: nameOf(origins, e.Origin), JobName: e.JobName, Queue: e.Queue, Session: e.Session,
+		Status: string(e.Status), Origin: nameOf(job.OriginNames, e.Origin), JobName: e.JobName, Queue: e.Queue, Session: e.Session,
 		Reason: string(e.Reason), Message: e.Message, Result: e.Result, IdempotencyKey: e.OwnKey,
 		Trace: e.Trace,
 	}
@@ -119,7 +113,7 @@ func (r *Run) Entry() (job.Entry, error) {
 		JobName: r.JobName, Queue: r.Queue, Trace: r.Trace,
 	}
 	var ok bool
-	if e.Origin, ok = keyOf(origins, r.Origin); !ok {
+	if e.Origin, ok = keyOf(job.OriginNames, r.Origin); !ok {
 		return e, fmt.Errorf("unknown origin %q", r.Origin)
 	}
 	for _, n := range []int32{r.Partition, r.Seq, r.Attempt} {

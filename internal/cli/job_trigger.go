@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"time"
 
@@ -14,18 +15,22 @@ import (
 	"github.com/belfry-dev/belfry/internal/cli/remote"
 	"github.com/belfry-dev/belfry/internal/cli/terminal"
 	"github.com/belfry-dev/belfry/internal/cli/usage"
+	belfry "github.com/belfry-dev/belfry/sdk/go"
 )
 
 func newJobTrigger() *cobra.Command {
-	var payload, at string
-	var wait bool
+	var payload, at, once string
+	var wait, ifIdle bool
 	var timeout time.Duration
 	var many bulk.JobFlags
 	cmd := &cobra.Command{
 		Use: "trigger [JOB...]", Short: "Run jobs now, in addition to their schedules",
-		Long: `Run jobs now, in addition to their schedules. With --wait, it waits until the runs
-have ended and prints how; the exit code is 1 if one did not succeed. Ctrl-C or
---timeout ends the waiting, not the runs.
+		Long: `Run jobs now, in addition to their schedules. A run waits for other runs of its job
+to end; with --if-idle it is refused instead. With overlap allow it starts at once, and
+with replace it replaces them.
+
+With --wait, the command waits until the runs have ended and prints how; the exit code
+is 1 if one did not succeed. Ctrl-C or --timeout ends the waiting, not the runs.
 
 ` + bulk.About,
 		Example: `  belfry job trigger report
@@ -33,10 +38,15 @@ have ended and prints how; the exit code is 1 if one did not succeed. Ctrl-C or
   belfry job trigger report --at 2027-01-31T09:00:00Z
   belfry job trigger report --payload '{"day":"2026-01-31"}'
   belfry job trigger report --payload @payload.json
+  belfry job trigger report --idempotency-key order-77
+  belfry job trigger report --if-idle
   belfry job trigger --label team=billing --rate 10`,
 		RunE: remote.Run(func(ctx context.Context, r *remote.Server, args []string) error {
-			if len(args) == 0 && payload+at != "" {
-				return usage.Errorf("--payload and --at need the names of jobs")
+			switch {
+			case len(args) == 0 && (payload+at != "" || ifIdle):
+				return usage.Errorf("--payload, --at and --if-idle need the names of jobs")
+			case len(args) != 1 && once != "":
+				return usage.Errorf("--idempotency-key needs the name of one job: a key is for one request")
 			}
 			if done, err := many.Many(ctx, r, args, "trigger", map[string]any{}); done {
 				return err
@@ -44,7 +54,7 @@ have ended and prints how; the exit code is 1 if one did not succeed. Ctrl-C or
 			if r.Cmd.Flags().Changed("timeout") && (!wait || timeout <= 0) {
 				return usage.Errorf("--timeout limits how long --wait waits: use both, with a positive duration such as 10m")
 			}
-			body := map[string]any{}
+			body := map[string]any{"if_idle": ifIdle}
 			if payload != "" {
 				p, err := readPayload(payload)
 				if err != nil {
@@ -75,6 +85,8 @@ have ended and prints how; the exit code is 1 if one did not succeed. Ctrl-C or
 	usage.TimeFlag(cmd.Flags(), &at, "at", "run them at this time, not now")
 	cmd.Flags().BoolVar(&wait, "wait", false, "wait until the runs have ended; exit with 1 if one did not succeed")
 	cmd.Flags().DurationVar(&timeout, "timeout", 0, "with --wait, the longest time to wait (default: no limit)")
+	cmd.Flags().BoolVar(&ifIdle, "if-idle", false, "refuse if a run of the job is due, in progress or retrying")
+	cmd.Flags().StringVar(&once, "idempotency-key", "", "triggered with this key before, in the last 24 hours: show that run")
 	many.Add(cmd)
 	return cmd
 }
@@ -83,8 +95,12 @@ have ended and prints how; the exit code is 1 if one did not succeed. Ctrl-C or
 func triggerAll(ctx context.Context, r *remote.Server, jobs []string, body map[string]any) (runs []string, err error) {
 	wait, _ := r.Cmd.Flags().GetBool("wait")
 	err = eachJob(ctx, r, jobs, !wait, func(name string) (json.RawMessage, error) {
-		raw, err := r.Post(ctx, remote.JobPath(name)+":trigger", body)
-		if err != nil {
+		q := belfry.Request{Method: http.MethodPost, Path: remote.JobPath(name) + ":trigger", Body: body}
+		if key, _ := r.Cmd.Flags().GetString("idempotency-key"); key != "" {
+			q.Header = map[string]string{"Idempotency-Key": key}
+		}
+		var raw []byte
+		if err := r.Call(ctx, q, &raw); err != nil {
 			return nil, err
 		}
 		v, err := terminal.Decode[runView](raw)

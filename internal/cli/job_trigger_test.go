@@ -49,6 +49,21 @@ func TestTriggerWait(t *testing.T) {
 	require.ErrorIs(t, <-ended, errStillRuns)
 }
 
+// TestTriggerOnce: a key makes a trigger safe to repeat, and --if-idle refuses to wait.
+func TestTriggerOnce(t *testing.T) {
+	t.Parallel()
+	a := clitest.New(t, New) // no node, so the run never starts
+	a.Good("job", "create", "report", "--every", "1h", "--url", "https://example.com/x")
+	trigger := []string{"job", "trigger", "report", "--if-idle", "--idempotency-key", "order-77", "-o", "name"}
+	require.Equal(t, a.Good(trigger...), a.Good(trigger...))
+	err := a.Belfry("", "job", "trigger", "report", "--if-idle").Failure
+	require.ErrorContains(t, err, "the job is not idle: run_")
+	require.Equal(t, 1, ExitCode(err))
+	for _, wrong := range [][]string{{"--all", "--if-idle"}, {"a", "b", "--idempotency-key", "x"}, {"--all", "--idempotency-key", "x"}} {
+		require.Equal(t, 2, ExitCode(a.Belfry("", append([]string{"job", "trigger"}, wrong...)...).Failure))
+	}
+}
+
 func TestLastAttempt(t *testing.T) {
 	t.Parallel()
 	start := time.Unix(0, 0)

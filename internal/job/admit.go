@@ -92,7 +92,9 @@ func (in *AdmitInput) bySchedule() bool {
 // overlap applies the overlap policy. A run waits under every policy, instead of being dropped, if
 //   - older runs are pending and none is live: nothing overlaps yet. So the oldest run starts first, and an older run
 //     never replaces a newer one.
-//   - it was missed and caught up: caught-up runs start one after the other.
+//   - it is not an occurrence at its time, but was requested, or missed and caught up: those start one after the
+//     other. With replace, a trigger is the newest run, so it replaces; if it waited, the next occurrence would wait
+//     for it and end it as soon as it starts.
 //
 // With skip and queue it also waits if no other run had started when it came due, because then both are late, after a
 // takeover for example, and neither overlaps by the schedule. While a run is live, those that come due are skipped, so
@@ -102,7 +104,7 @@ func (in *AdmitInput) overlap() Admission {
 	switch {
 	case in.Overlap == OverlapAllow, !live && !ahead:
 		return Admission{AdmitStart, ReasonNone}
-	case in.Origin == FromMissed:
+	case in.Origin != FromSchedule && (in.Origin != FromTrigger || in.Overlap != OverlapReplace):
 		return Admission{AdmitWait, ReasonNone}
 	case in.Overlap == OverlapQueueAll && in.Ahead >= MaxQueued:
 		return Admission{AdmitSkip, ReasonOverlapLimit}

@@ -23,11 +23,12 @@ var allOverlaps = []job.Overlap{
 	job.OverlapSkip, job.OverlapQueue, job.OverlapQueueAll, job.OverlapAllow, job.OverlapReplace,
 }
 
-// TestAdmitByOverlap has the whole table: rows for 0, 1 and many running, columns for 0, 1 and many ahead.
+// TestAdmitByOverlap has the whole table: rows for 0, 1 and many running, columns for 0, 1 and many ahead. Only
+// occurrences follow it. Everything else waits, except that a trigger replaces as an occurrence does.
 func TestAdmitByOverlap(t *testing.T) {
 	t.Parallel()
 	overlap, limit := skipAs(job.ReasonOverlap), skipAs(job.ReasonOverlapLimit)
-	caughtUp := [3][3]job.Admission{{start, wait, wait}, {wait, wait, wait}, {wait, wait, wait}}
+	waits := [3][3]job.Admission{{start, wait, wait}, {wait, wait, wait}, {wait, wait, wait}}
 	for policy, table := range map[job.Overlap][3][3]job.Admission{
 		job.OverlapSkip: {
 			{start, wait, wait},
@@ -65,8 +66,9 @@ func TestAdmitByOverlap(t *testing.T) {
 						JobState: job.Active, Origin: origin,
 					})
 					want := table[i][j]
-					if origin == job.FromMissed && policy != job.OverlapAllow {
-						want = caughtUp[i][j]
+					replaces := origin == job.FromTrigger && policy == job.OverlapReplace
+					if origin != job.FromSchedule && policy != job.OverlapAllow && !replaces {
+						want = waits[i][j]
 					}
 					require.Equal(t, want, got, "%s, %d running, %d ahead, origin %d", policy, running, ahead,
 						origin)
@@ -133,8 +135,11 @@ func TestAdmit(t *testing.T) {
 		"a trigger runs on a paused job":  {job.AdmitInput{JobState: job.Paused, Origin: job.FromTrigger}, start},
 		"a backfill runs on a paused job": {job.AdmitInput{JobState: job.Paused, Origin: job.FromBackfill}, start},
 		"a redrive runs on a paused job":  {job.AdmitInput{JobState: job.Paused, Origin: job.FromRedrive}, start},
-		"a trigger on a paused job obeys overlap": {
-			job.AdmitInput{JobState: job.Paused, Origin: job.FromTrigger, Running: 1, Busy: true}, skipAs("overlap"),
+		"a trigger on a paused job waits": {
+			job.AdmitInput{JobState: job.Paused, Origin: job.FromTrigger, Running: 1, Busy: true}, wait,
+		},
+		"queue_all: a trigger waits, however many are ahead": {
+			job.AdmitInput{Overlap: "queue_all", Running: 1, Ahead: 5000, Origin: job.FromTrigger}, wait,
 		},
 		"the last run of a finished job starts": {job.AdmitInput{JobState: job.Finished}, start},
 		"a retry does not expire": {

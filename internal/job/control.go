@@ -77,6 +77,7 @@ type ChangeParams struct {
 	Actor      string             // empty means Belfry itself
 	Until      time.Time          // for a pause, when Belfry ends it; zero means never
 	At         time.Time          // for a trigger, when the run is due; zero means now
+	IfIdle     bool               // for a trigger: only if no run of the job is due or in progress
 	Trace      string             // for a trigger, the traceparent of the request; empty if there is none
 	Idempotent *IdempotentRequest // for a trigger or a backfill; nil: each request takes effect
 }
@@ -105,12 +106,15 @@ func CheckUntil(until, now time.Time) error {
 // MaxTriggerAhead is how far in the future a triggered run may be due.
 const MaxTriggerAhead = 366 * day
 
-// CheckTriggerAt checks when a triggered run is due.
-func CheckTriggerAt(at, now time.Time) error {
+// CheckTrigger checks when a triggered run is due.
+func (p *ChangeParams) CheckTrigger(now time.Time) error {
 	switch {
-	case at.Before(now):
+	case p.At.IsZero():
+	case p.IfIdle:
+		return problem.New("if_idle", "it is about now, and the run is due later", "leave out if_idle or at")
+	case p.At.Before(now):
 		return problem.New("at", "it has passed", "use a later time, or leave it out to run the job now")
-	case at.After(now.Add(time.Duration(MaxTriggerAhead))):
+	case p.At.After(now.Add(time.Duration(MaxTriggerAhead))):
 		return problem.New("at", "it is more than 366 days from now", "use an earlier time, or a job with schedule.at")
 	}
 	return nil

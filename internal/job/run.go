@@ -60,8 +60,13 @@ const (
 	FromTrigger  Origin = 1
 	FromBackfill Origin = 2
 	FromMissed   Origin = 3 // by schedule, but missed and caught up
-	FromRedrive  Origin = 4
+	FromRedrive  Origin = 4 // an ended run that a user retried or redrove
 )
+
+// OriginNames are the origins as the API, traces and the archive name them.
+var OriginNames = map[Origin]string{
+	FromSchedule: "schedule", FromTrigger: "trigger", FromBackfill: "backfill", FromMissed: "missed", FromRedrive: "redrive",
+}
 
 // Outcome is the result of an attempt.
 type Outcome struct {

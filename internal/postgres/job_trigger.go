@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -26,6 +27,25 @@ SELECT j.partition,
 FROM job j
 WHERE j.partition = $1 AND j.id = $2
 RETURNING seq, queue_id, handler IS NOT NULL`
+
+// unfinished finds the newest run of a job that is due by $3, in progress, or will be retried.
+const unfinished = `
+SELECT due_at, seq FROM run
+WHERE partition = $1 AND job_id = $2 AND (state <> 0 /* live */ OR attempt > 0 OR run_at <= $3)
+ORDER BY due_at DESC, seq DESC LIMIT 1`
+
+// checkIdle returns ErrConflict if a run of the job of key has not ended. Later runs that are planned do not count.
+func checkIdle(ctx context.Context, tx pgx.Tx, key job.Key, now time.Time) error {
+	err := tx.QueryRow(ctx, unfinished, key.Partition, key.Job, now).Scan(&key.DueAt, &key.Seq)
+	switch {
+	case noRows(err):
+		return nil
+	case err != nil:
+		return err
+	}
+	return fmt.Errorf("%w: the job is not idle: %s has not ended; trigger it without if_idle to let the run wait",
+		ErrConflict, job.FormatRunID(key))
+}
 
 // TriggerJob creates a run of a job that is due now, or later if the request says so. The job may be paused or finished.
 // A payload, if given, replaces the payload of the job.
@@ -59,10 +79,15 @@ func (a *API) TriggerJob(ctx context.Context, o job.ChangeParams, payload json.R
 		}
 		now := key.DueAt.UTC()
 		key.DueAt = now
-		if !o.At.IsZero() {
-			if err := job.CheckTriggerAt(o.At, now); err != nil {
+		if err := o.CheckTrigger(now); err != nil {
+			return err
+		}
+		if o.IfIdle {
+			if err := checkIdle(ctx, tx, key, now); err != nil {
 				return err
 			}
+		}
+		if !o.At.IsZero() {
 			key.DueAt = roundUp(o.At).UTC()
 		}
 		var queue int32

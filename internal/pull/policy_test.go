@@ -33,10 +33,28 @@ func TestSkippedOverlapOfWorkers(t *testing.T) {
 	s := b.open()
 	require.Len(t, b.claim(s, 5, patience, "x"), 1)
 	b.trigger(id)
+	b.exec(`UPDATE run SET origin = 0 /* schedule */ WHERE state = 0 /* pending */`)
 	end := b.polling(s, 5, "x")
 	skipped := `SELECT count(*) FROM run_history WHERE ended = 4 AND reason = 'overlap'`
 	require.Eventually(t, func() bool { return b.number(skipped) == 1 }, patience, pause)
 	require.Empty(t, end())
+}
+
+// TestATriggerWaitsForTheRunOfAWorker: overlap skip is for occurrences.
+func TestATriggerWaitsForTheRunOfAWorker(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id := b.job("exclusive", "x", func(d *job.Definition) { d.Overlap = job.OverlapSkip })
+	b.trigger(id)
+	s := b.open()
+	first := b.claim(s, 5, patience, "x")
+	require.Len(t, first, 1)
+	second := b.trigger(id)
+	require.Empty(t, b.claim(s, 5, 500*time.Millisecond, "x"))
+	b.succeed(s, first...)
+	next := b.claim(s, 5, patience, "x")
+	require.Len(t, next, 1)
+	require.Equal(t, second.RunKey(), next[0].Key.RunKey())
 }
 
 func TestAPausedQueueGivesNothing(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -35,6 +36,7 @@ type node struct {
 
 	mu   sync.Mutex
 	seen []string // idempotency keys, in order
+	sent []string // bodies, in order
 	path map[string]int
 }
 
@@ -104,8 +106,9 @@ func setupNodeOn(t *testing.T, pool *pgxpool.Pool) *node {
 }
 
 func (n *node) answer(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
 	n.mu.Lock()
-	n.seen = append(n.seen, r.Header.Get("Idempotency-Key"))
+	n.seen, n.sent = append(n.seen, r.Header.Get("Idempotency-Key")), append(n.sent, string(body))
 	status := n.path[r.URL.Path]
 	n.mu.Unlock()
 	if r.URL.Path == "/hang" {
@@ -127,6 +130,12 @@ func (n *node) keys() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return append([]string(nil), n.seen...)
+}
+
+func (n *node) bodies() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return append([]string(nil), n.sent...)
 }
 
 // work starts the engine, until the test ends or the function is called.

@@ -43,7 +43,7 @@ func (s *Server) wireClaimed(r job.Claimed) ClaimedRun {
 	r.Unsampled = s.opts.Sampled != nil && !s.opts.Sampled(r.Key, r.Trace)
 	return ClaimedRun{
 		Lease: Lease{job.FormatRunID(r.Key), r.Number}, Key: r.IdempotencyKey(), Job: job.FormatJobID(r.Key.Job),
-		JobName: r.JobName, Handler: r.Handler, Origin: originNames[r.Origin], DueAt: r.Key.DueAt.UTC(),
+		JobName: r.JobName, Handler: r.Handler, Origin: Origin(job.OriginNames[r.Origin]), DueAt: r.Key.DueAt.UTC(),
 		RunAt: r.RunAt.UTC(), ClaimedAt: r.ClaimedAt.UTC(), TimeoutMillis: r.Timeout.Milliseconds(),
 		Version: r.Version, Payload: rest.JSON(r.Payload), Traceparent: trace.Parent(&r.Attempt),
 	}

@@ -17,16 +17,10 @@ const schema = "https://opentelemetry.io/schemas/1.44.0"
 // sampledFlag is that of W3C trace context.
 const sampledFlag = 1
 
-var (
-	outcomes = map[job.OutcomeKind]string{
-		job.Succeeded: "succeeded", job.Failed: "failed", job.Accepted: "accepted", job.Lost: "lost",
-		job.Cancelled: "cancelled", job.Deferred: "deferred", job.Snoozed: "snoozed",
-	}
-	origins = map[job.Origin]string{
-		job.FromSchedule: "schedule", job.FromTrigger: "trigger", job.FromBackfill: "backfill",
-		job.FromMissed: "missed", job.FromRedrive: "redrive",
-	}
-)
+var outcomes = map[job.OutcomeKind]string{
+	job.Succeeded: "succeeded", job.Failed: "failed", job.Accepted: "accepted", job.Lost: "lost",
+	job.Cancelled: "cancelled", job.Deferred: "deferred", job.Snoozed: "snoozed",
+}
 
 // attribute is nil for a value that is not set.
 func attribute[T string | int | bool](key string, value T) *commonpb.KeyValue {
@@ -137,7 +131,7 @@ func (b *builder) runSpan(attempts []job.AttemptEnd) *tracepb.Span {
 		attribute("belfry.run.id", job.FormatRunID(r.Key)), attribute("belfry.job.id", job.FormatJobID(r.Job)),
 		attribute("belfry.job.name", r.JobName), attribute("belfry.namespace", r.Namespace),
 		attribute("belfry.queue", r.Queue), attribute("belfry.run.due_at", r.DueAt.UTC().Format(time.RFC3339Nano)),
-		attribute("belfry.run.origin", origins[r.Origin]), attribute("belfry.run.attempts", int(r.Attempt)),
+		attribute("belfry.run.origin", job.OriginNames[r.Origin]), attribute("belfry.run.attempts", int(r.Attempt)),
 		attribute("belfry.run.ended", string(r.Status)), attribute("belfry.run.reason", string(r.Reason)),
 	)
 	if began := r.BeganAt(); !began.IsZero() {

@@ -4643,6 +4643,9 @@ type TriggerRequest struct {
 	// At When the run is due, at most 366 days from now. Default now.
 	At time.Time `json:"at,omitempty,omitzero"`
 
+	// IfIdle 409 if a run of the job is due, in progress or retrying. Not with at.
+	IfIdle bool `json:"if_idle,omitempty,omitzero"`
+
 	// Payload Replaces the job's payload for this run.
 	Payload interface{} `json:"payload,omitempty,omitzero"`
 }
@@ -5809,7 +5812,7 @@ type ClientInterface interface {
 
 	// TriggerJobWithBody Run a job now
 	//
-	// Returns the run, which is due now. The job may be paused or finished. The overlap policy applies: the run may end as skipped. While a job has 5,000 runs that have not ended (20,000 with overlap allow), or its namespace has about 1,000,000, it gets no more: the answer is 409.
+	// Returns the run, which is due now. The job may be paused or finished. The run waits for other runs of the job to end, unless overlap is allow (it starts at once) or replace (it replaces them). While a job has 5,000 runs that have not ended (20,000 with overlap allow), or its namespace has about 1,000,000, it gets no more: the answer is 409.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -5818,7 +5821,7 @@ type ClientInterface interface {
 
 	// TriggerJob Run a job now
 	//
-	// Returns the run, which is due now. The job may be paused or finished. The overlap policy applies: the run may end as skipped. While a job has 5,000 runs that have not ended (20,000 with overlap allow), or its namespace has about 1,000,000, it gets no more: the answer is 409.
+	// Returns the run, which is due now. The job may be paused or finished. The run waits for other runs of the job to end, unless overlap is allow (it starts at once) or replace (it replaces them). While a job has 5,000 runs that have not ended (20,000 with overlap allow), or its namespace has about 1,000,000, it gets no more: the answer is 409.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -7145,7 +7148,7 @@ func (c *RawClient) RollbackJob(ctx context.Context, job string, params *Rollbac
 
 // TriggerJobWithBody Run a job now
 //
-// Returns the run, which is due now. The job may be paused or finished. The overlap policy applies: the run may end as skipped. While a job has 5,000 runs that have not ended (20,000 with overlap allow), or its namespace has about 1,000,000, it gets no more: the answer is 409.
+// Returns the run, which is due now. The job may be paused or finished. The run waits for other runs of the job to end, unless overlap is allow (it starts at once) or replace (it replaces them). While a job has 5,000 runs that have not ended (20,000 with overlap allow), or its namespace has about 1,000,000, it gets no more: the answer is 409.
 //
 // Takes any type of body and a specified content type.
 //
@@ -7164,7 +7167,7 @@ func (c *RawClient) TriggerJobWithBody(ctx context.Context, job string, params *
 
 // TriggerJob Run a job now
 //
-// Returns the run, which is due now. The job may be paused or finished. The overlap policy applies: the run may end as skipped. While a job has 5,000 runs that have not ended (20,000 with overlap allow), or its namespace has about 1,000,000, it gets no more: the answer is 409.
+// Returns the run, which is due now. The job may be paused or finished. The run waits for other runs of the job to end, unless overlap is allow (it starts at once) or replace (it replaces them). While a job has 5,000 runs that have not ended (20,000 with overlap allow), or its namespace has about 1,000,000, it gets no more: the answer is 409.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -14109,7 +14112,7 @@ type ClientWithResponsesInterface interface {
 
 	// TriggerJobWithBodyWithResponse Run a job now
 	//
-	// Returns the run, which is due now. The job may be paused or finished. The overlap policy applies: the run may end as skipped. While a job has 5,000 runs that have not ended (20,000 with overlap allow), or its namespace has about 1,000,000, it gets no more: the answer is 409.
+	// Returns the run, which is due now. The job may be paused or finished. The run waits for other runs of the job to end, unless overlap is allow (it starts at once) or replace (it replaces them). While a job has 5,000 runs that have not ended (20,000 with overlap allow), or its namespace has about 1,000,000, it gets no more: the answer is 409.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -14118,7 +14121,7 @@ type ClientWithResponsesInterface interface {
 
 	// TriggerJobWithResponse Run a job now
 	//
-	// Returns the run, which is due now. The job may be paused or finished. The overlap policy applies: the run may end as skipped. While a job has 5,000 runs that have not ended (20,000 with overlap allow), or its namespace has about 1,000,000, it gets no more: the answer is 409.
+	// Returns the run, which is due now. The job may be paused or finished. The run waits for other runs of the job to end, unless overlap is allow (it starts at once) or replace (it replaces them). While a job has 5,000 runs that have not ended (20,000 with overlap allow), or its namespace has about 1,000,000, it gets no more: the answer is 409.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -19691,7 +19694,7 @@ func (c *ClientWithResponses) RollbackJobWithResponse(ctx context.Context, job s
 
 // TriggerJobWithBodyWithResponse Run a job now
 //
-// Returns the run, which is due now. The job may be paused or finished. The overlap policy applies: the run may end as skipped. While a job has 5,000 runs that have not ended (20,000 with overlap allow), or its namespace has about 1,000,000, it gets no more: the answer is 409.
+// Returns the run, which is due now. The job may be paused or finished. The run waits for other runs of the job to end, unless overlap is allow (it starts at once) or replace (it replaces them). While a job has 5,000 runs that have not ended (20,000 with overlap allow), or its namespace has about 1,000,000, it gets no more: the answer is 409.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -19706,7 +19709,7 @@ func (c *ClientWithResponses) TriggerJobWithBodyWithResponse(ctx context.Context
 
 // TriggerJobWithResponse Run a job now
 //
-// Returns the run, which is due now. The job may be paused or finished. The overlap policy applies: the run may end as skipped. While a job has 5,000 runs that have not ended (20,000 with overlap allow), or its namespace has about 1,000,000, it gets no more: the answer is 409.
+// Returns the run, which is due now. The job may be paused or finished. The run waits for other runs of the job to end, unless overlap is allow (it starts at once) or replace (it replaces them). While a job has 5,000 runs that have not ended (20,000 with overlap allow), or its namespace has about 1,000,000, it gets no more: the answer is 409.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //

@@ -120,11 +120,6 @@ type timelineOutput struct {
 // maxItems is how many items a timeline lists. More are counted in buckets.
 const maxItems = 500
 
-var originNames = map[job.Origin]string{
-	job.FromSchedule: "schedule", job.FromTrigger: "trigger", job.FromBackfill: "backfill", job.FromMissed: "missed",
-	job.FromRedrive: "redrive",
-}
-
 func (h *Handlers) getTimeline(ctx context.Context, in *timelineInput) (*timelineOutput, error) {
 	f, err := h.facts(ctx, in.Job, &in.Window, timeline.Ahead)
 	if err != nil {
@@ -197,7 +192,7 @@ func wireItem(i *timeline.Item, zone *time.Location, spread func(time.Time) time
 	if e == nil {
 		return out
 	}
-	out.Run, out.Origin, out.Attempt = job.FormatRunID(e.Key), originNames[e.Origin], e.Attempt
+	out.Run, out.Origin, out.Attempt = job.FormatRunID(e.Key), job.OriginNames[e.Origin], e.Attempt
 	out.RunAt, out.StartedAt = rest.OptionalTime(e.RunAt), rest.OptionalTime(e.BeganAt())
 	out.EndedAt, out.Lateness = rest.OptionalTime(e.EndedAt), lateness(e, spread)
 	if began := e.BeganAt(); !began.IsZero() && !e.EndedAt.IsZero() {

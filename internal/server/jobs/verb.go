@@ -88,6 +88,7 @@ func (h *Handlers) resumeJob(ctx context.Context, in *resumeJobInput) (*resumeJo
 type TriggerRequest struct {
 	Payload rest.JSON `json:"payload,omitempty" doc:"Replaces the job's payload for this run."`
 	At      time.Time `json:"at,omitempty" doc:"When the run is due, at most 366 days from now. Default now."`
+	IfIdle  bool      `json:"if_idle,omitempty" doc:"409 if a run of the job is due, in progress or retrying. Not with at."`
 }
 
 // TriggerInput is the input of trigger-job.
@@ -107,16 +108,17 @@ func (h *Handlers) Trigger(ctx context.Context, in *TriggerInput) (job.Key, erro
 		return job.Key{}, err
 	}
 	params.Trace, _ = trace.Parse(in.Traceparent)
-	var payload rest.JSON
+	var with TriggerRequest
 	if in.Body != nil {
-		payload, params.At = in.Body.Payload, in.Body.At
+		with = *in.Body
 	}
+	params.At, params.IfIdle = with.At, with.IfIdle
 	trigger := func(once *job.IdempotentRequest) (job.Key, error) {
 		params.Idempotent = once
-		return h.verbs.TriggerJob(ctx, params, payload.Raw())
+		return h.verbs.TriggerJob(ctx, params, with.Payload.Raw())
 	}
 	same := func(k job.Key) *job.Key { return &k }
-	key, err := rest.Once(&in.Idempotency, "trigger-job", []any{params.ID, payload, params.At}, same, trigger)
+	key, err := rest.Once(&in.Idempotency, "trigger-job", []any{params.ID, with}, same, trigger)
 	if err != nil {
 		return job.Key{}, in.failed(err)
 	}
