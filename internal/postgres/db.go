@@ -120,7 +120,8 @@ type Engine struct {
 	lastCompared lastCompared
 	failing      failingJobs
 	removePass   removePass
-	resumePass   resumePass
+	resumes      searchMarks // of pauses that end
+	cursors      searchMarks // by plan_at
 	marks        lowMarks
 	room         sessionRoom
 	planned      planTurns

@@ -4,14 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/postgres/pool"
 	"github.com/belfry-dev/belfry/internal/schedule"
@@ -54,38 +51,10 @@ INSERT INTO job_pause_end (partition, resume_at, job_id, namespace_id) VALUES ($
 	}
 }
 
-// resumePass is where ResumePaused begins to search. Rows that were removed stay in the index while a transaction holds
-// an old snapshot, and a search from the beginning would pass all of them each second. So most passes begin shortly
-// before the last one. Every resumeAll a pass begins at the oldest row, and so does the first one with other partitions.
-type resumePass struct {
-	mu         sync.Mutex
-	partitions []int16
-	from       time.Time
-	all        time.Duration // clock.Elapsed at the last pass that began at the oldest row
-}
-
-const (
-	resumeAll = 5 * time.Minute
-	// resumeBack is more than the time between the instant of a pause and its commit.
-	resumeBack = time.Minute
-)
-
-// begin returns where the search begins.
-func (p *resumePass) begin(partitions []int16) (from time.Time, all bool) {
-	if p.from.IsZero() || clock.Elapsed()-p.all >= resumeAll || !slices.Equal(p.partitions, partitions) {
-		return time.Unix(0, 0), true
-	}
-	return p.from, false
-}
-
 // ResumePaused resumes up to limit jobs of partitions whose pause ends, and returns how many it resumed. A job that
 // cannot be resumed is retried later, and does not stop the others.
 func (e *Engine) ResumePaused(ctx context.Context, partitions []int16, limit int) (resumed int, err error) {
-	p := &e.resumePass
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	from, all := p.begin(partitions)
-	ends, now, err := e.pauseEnds(ctx, partitions, from, limit)
+	ends, passed, err := e.pauseEnds(ctx, partitions, limit)
 	if err != nil {
 		return 0, err
 	}
@@ -105,36 +74,36 @@ func (e *Engine) ResumePaused(ctx context.Context, partitions []int16, limit int
 			return resumed, errors.Join(append(failed, err)...)
 		}
 	}
-	if len(ends) < limit && !now.IsZero() {
-		p.from = now.Add(-resumeBack)
-		if all {
-			p.partitions, p.all = slices.Clone(partitions), clock.Elapsed()
-		}
+	if len(ends) < limit {
+		passed()
 	}
 	return resumed, errors.Join(failed...)
 }
 
-// pauseEnds lists the pauses that end, and returns the time of the database; zero: its clock is in doubt.
+// pauseEnds lists the pauses that end: none while the clock is in doubt. Call passed when those have been resumed.
 func (e *Engine) pauseEnds(
-	ctx context.Context, partitions []int16, from time.Time, limit int,
-) (ends []pauseEnd, now time.Time, err error) {
+	ctx context.Context, partitions []int16, limit int,
+) (ends []pauseEnd, passed func(), err error) {
+	s := e.resumes.begin(partitions)
+	var now time.Time
 	var trusted bool
+	var timeline int64
 	var batch pgx.Batch // one round trip, one transaction
 	batch.Queue(pool.Apply(pool.KeyLookups))
-	batch.Queue(`SELECT now(), belfry_clock_trusted()`).QueryRow(func(row pgx.Row) error {
-		return row.Scan(&now, &trusted)
+	batch.Queue(`SELECT now(), belfry_clock_trusted(), belfry_timeline()`).QueryRow(func(row pgx.Row) error {
+		return row.Scan(&now, &trusted, &timeline)
 	})
-	batch.Queue(resumeEnds, partitions, from, resumeLead, limit).Query(func(rows pgx.Rows) error {
+	batch.Queue(resumeEnds, s.partitions, s.from, resumeLead, limit).Query(func(rows pgx.Rows) error {
 		ends, err = pgx.CollectRows(rows, pgx.RowToStructByPos[pauseEnd])
 		return err
 	})
 	if err := e.db.SendBatch(ctx, &batch).Close(); err != nil {
-		return nil, now, fmt.Errorf("list the pauses that end: %w", err)
+		return nil, nil, fmt.Errorf("list the pauses that end: %w", err)
 	}
 	if !trusted {
-		return nil, time.Time{}, nil
+		return nil, func() {}, nil
 	}
-	return ends, now, nil
+	return ends, func() { e.resumes.found(s, nil, now, timeline) }, nil
 }
 
 func (e *Engine) retryResume(ctx context.Context, end pauseEnd) error {

@@ -47,6 +47,7 @@ func (e *Engine) Plan(ctx context.Context, in job.PlanParams) (job.Planned, erro
 }
 
 func (e *Engine) plan(ctx context.Context, in job.PlanParams, wait bool) (out job.Planned, err error) {
+	batch := &planBatch{upTo: uuid.Max}
 	err = e.db.Tx(ctx, "plan", func(tx pgx.Tx) error {
 		out = job.Planned{}
 		// Every statement below uses this instant and reads no clock. If the commit is lost, the cursors are planned
@@ -66,12 +67,12 @@ FROM (
 		if err := lockOwned(ctx, tx, &in); err != nil || len(in.Partitions) == 0 {
 			return err
 		}
+		batch = &planBatch{upTo: uuid.Max}
 		bound := &planBound{
 			engine: e, tx: tx, now: out.Now, until: out.Now.Add(in.LookAhead), restored: deref(restored), max: in.Runs,
-			cursors: in.Cursors, full: full, out: &out, batch: &planBatch{upTo: uuid.Max},
+			cursors: in.Cursors, full: full, out: &out, batch: batch,
 		}
-		batch, err := bound.planCursors(ctx, in, wait)
-		if err != nil || out.Cursors == 0 {
+		if err := bound.planCursors(ctx, in, wait); err != nil || out.Cursors == 0 {
 			return err
 		}
 		switch more, err := planEndedAlone(ctx, tx, &batch.behind, out.Now); {
@@ -83,6 +84,12 @@ FROM (
 		}
 		return batch.write(ctx, tx, out.Now.Add(in.LookAhead), &out)
 	})
+	// A cursor that was set aside may go back, to where it was. The transaction may have committed even if it failed.
+	for i, next := range batch.moved.next {
+		if next != nil {
+			e.cursors.lower(batch.moved.partition[i], *next)
+		}
+	}
 	return out, err
 }
 
@@ -148,40 +155,41 @@ type planBatch struct {
 // planCursors locks the cursors that are due and calls job.Plan for each. It handles late cursors first and alone,
 // because it waits for their locks. Locked cursors that are not late are skipped. Where the cursors of one namespace may
 // hide those of another, it reads some of each namespace too: see addTurns.
-func (p *planBound) planCursors(ctx context.Context, in job.PlanParams, wait bool) (*planBatch, error) {
+func (p *planBound) planCursors(ctx context.Context, in job.PlanParams, wait bool) error {
 	tx, out := p.tx, p.out
 	if p.max == 0 {
 		p.max = job.PlanRuns
 	}
-	from := time.Time{}
+	least := time.Time{}
 	if len(in.Full) > 0 {
-		from, wait = out.Now.Add(-job.MissedGrace), false
+		least, wait = out.Now.Add(-job.MissedGrace), false
 	}
+	from := p.engine.cursors.after(in.Partitions, least).from
 	if wait {
 		until := out.Now.Add(in.LookAhead / 2)
-		late, err := dueCursors(ctx, tx, planCursorsLate, in.Partitions, until, in.Cursors)
+		late, err := dueCursors(ctx, tx, planCursorsLate, in.Partitions, until, in.Cursors, from)
 		if err == nil && len(late) == in.Cursors {
-			late, err = addTurns(ctx, tx, late, in, until)
+			late, err = p.addTurns(ctx, late, in, until)
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if len(late) > 0 {
 			out.More = true
-			return p.batch, p.decide(ctx, late)
+			return p.decide(ctx, late)
 		}
 	}
 	due, err := dueCursors(ctx, tx, planCursorsDue, in.Partitions, p.until, in.Cursors, from)
 	out.More = len(due) == in.Cursors
 	if err == nil && (len(in.Full) > 0 || !wait && out.More) {
 		n := len(due)
-		due, err = addTurns(ctx, tx, due, in, p.until)
+		due, err = p.addTurns(ctx, due, in, p.until)
 		out.More = out.More || len(due) > n
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return p.batch, p.decide(ctx, due)
+	return p.decide(ctx, due)
 }
 
 // dueCursor is a cursor that is due. This transaction has locked it.
@@ -377,35 +385,44 @@ func collectPlanned(rows pgx.Rows, out *job.Planned, counted map[jobKey]int32) e
 	return err
 }
 
+const nextDue = `
+SELECT p.id, c.plan_at, p.missed, now(), belfry_timeline()
+FROM (SELECT id, first, EXISTS (SELECT FROM partition WHERE id = k.id AND missed_from IS NOT NULL) AS missed
+      FROM unnest($1::smallint[], $2::timestamptz[]) k (id, first) OFFSET 0) p LEFT JOIN LATERAL (
+    SELECT plan_at FROM cursor WHERE partition = p.id AND plan_at >= p.first AND NOT p.missed
+    ORDER BY plan_at LIMIT 1) c ON true`
+
 // NextDue returns, for each partition, the earliest time that its planner has to work for: a due time that is not
 // planned, or a cursor that failed and is to be retried. Partitions without one are left out, and those that have to be
 // caught up first, missed: CatchUp says where the pace of caught-up runs continues.
 func (e *Engine) NextDue(
 	ctx context.Context, partitions []int16,
 ) (now time.Time, next map[int16]time.Time, missed []int16, err error) {
-	rows, err := e.db.Query(ctx, `
-SELECT p.id, c.plan_at, now()
-FROM partition p LEFT JOIN LATERAL (
-    SELECT plan_at FROM cursor WHERE partition = p.id AND plan_at IS NOT NULL AND p.missed_from IS NULL
-    ORDER BY plan_at LIMIT 1) c ON true
-WHERE p.id = ANY ($1) AND (c.plan_at IS NOT NULL OR p.missed_from IS NOT NULL)`, partitions)
+	s := e.cursors.begin(partitions)
+	rows, err := e.db.Query(ctx, nextDue, s.partitions, s.from)
 	if err != nil {
 		return now, nil, nil, fmt.Errorf("read the next due times: %w", err)
 	}
 	next = map[int16]time.Time{}
+	first := map[int16]time.Time{}
 	var p int16
 	var at *time.Time
-	_, err = pgx.ForEachRow(rows, []any{&p, &at, &now}, func() error {
-		if at == nil {
+	var unserved bool
+	var timeline int64
+	_, err = pgx.ForEachRow(rows, []any{&p, &at, &unserved, &now, &timeline}, func() error {
+		switch {
+		case unserved:
 			missed = append(missed, p)
-		} else {
-			next[p] = *at
+			first[p] = time.Time{} // it was not searched
+		case at != nil:
+			next[p], first[p] = *at, *at
 		}
 		return nil
 	})
 	if err != nil {
 		return now, nil, nil, fmt.Errorf("read the next due times: %w", err)
 	}
+	e.cursors.found(s, first, now, timeline)
 	return now, next, missed, nil
 }
 

@@ -219,8 +219,8 @@ func TestJobsThatEndedWithinAnOutageAreBounded(t *testing.T) {
 	}
 }
 
-// TestSkipsOfALargeCursorAreOneRange: a due time with many jobs is written in parts, but what is skipped before it takes
-// one transaction and one row.
+// TestSkipsOfALargeCursorAreOneRange: a due time with many jobs is written in parts, but what is skipped before it
+// takes one transaction and one row.
 func TestSkipsOfALargeCursorAreOneRange(t *testing.T) {
 	t.Parallel()
 	b := setupBulk(t, nil)

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
 )
@@ -87,8 +86,8 @@ func (p *planTurns) order(cursors []dueCursor) {
 // addTurns adds the first cursors of each namespace that is not full and has only some among those that were read. Other
 // statements read a bounded number of cursors in the order of their time, so one namespace with many late cursors would
 // hide those of all others.
-func addTurns(
-	ctx context.Context, tx pgx.Tx, cursors []dueCursor, in job.PlanParams, until time.Time,
+func (p *planBound) addTurns(
+	ctx context.Context, cursors []dueCursor, in job.PlanParams, until time.Time,
 ) ([]dueCursor, error) {
 	some := max(in.Cursors/5, 1)
 	leaveOut := append([]uuid.UUID{}, in.Full...)
@@ -99,7 +98,8 @@ func addTurns(
 			leaveOut = append(leaveOut, namespace)
 		}
 	}
-	first, err := dueCursors(ctx, tx, planCursorsTurns, in.Partitions, until, 2*in.Cursors, some, leaveOut)
+	from := slices.MinFunc(p.engine.cursors.after(in.Partitions, time.Time{}).from, time.Time.Compare)
+	first, err := dueCursors(ctx, p.tx, planCursorsTurns, in.Partitions, until, 2*in.Cursors, some, leaveOut, from)
 	if err != nil {
 		return nil, err
 	}
