@@ -1,6 +1,8 @@
 package postgres
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -351,7 +353,11 @@ func countLimited(ctx context.Context, tx pgx.Tx, runs map[jobKey]int32, now tim
 		return nil
 	}
 	var batch pgx.Batch
-	for part := range slices.Chunk(slices.Collect(maps.Keys(runs)), countBatch) {
+	// It locks the jobs, in the order in which others lock several.
+	keys := slices.SortedFunc(maps.Keys(runs), func(a, b jobKey) int {
+		return cmp.Or(cmp.Compare(a.partition, b.partition), bytes.Compare(a.id[:], b.id[:]))
+	})
+	for part := range slices.Chunk(keys, countBatch) {
 		var partitions []int16
 		var ids []uuid.UUID
 		var counts []int32
