@@ -324,7 +324,7 @@ func (b *bulk) hotSteps() []*hot {
 				Partitions: all, From: now.Add(-time.Minute), To: now.Add(time.Minute),
 			})
 			require.NoError(t, err)
-		}, ways: []string{"run by partition run_at"}},
+		}, ways: []string{"cluster", "run by partition run_at"}},
 		{name: "Claim", step: func() {
 			done = b.claim(batch)
 			// The first ones end.

@@ -113,6 +113,14 @@ func TestARestoreHoldsTheForgottenTime(t *testing.T) {
 	loaded, err := b.store.Pending(t.Context(), []int16{partition}, b.now())
 	require.NoError(t, err)
 	require.Empty(t, loaded, "nor does an owner load it")
+	b.exec(`UPDATE run SET needs_sweep = true`)
+	swept, err := b.store.Sweep(t.Context(), job.SweepParams{
+		Partitions: []int16{partition}, From: r.From, To: b.now().Add(time.Hour),
+	})
+	require.NoError(t, err)
+	for _, run := range swept {
+		require.False(t, run.DueAt.Before(r.Until), "nor does the sweep find it")
+	}
 
 	require.Len(t, r.Occurrences, 2)
 	require.True(t, r.Occurrences[0].Planned)
