@@ -21,7 +21,7 @@ var groups = []struct {
 	}},
 	{"Queues and limits", []string{"queue", "queue_rate", "permit", "queue_waiter"}},
 	{"Sessions and partitions", []string{"session", "partition", "cluster", "failover"}},
-	{"Requests and operations", []string{"idempotent_response", "operation", "operation_item"}},
+	{"Requests and operations", []string{"idempotent_response", "operation", "operation_item", "operation_version"}},
 	{"Secrets", []string{"secret", "cluster_key"}},
 	{"Audit", []string{"audit_log", "audit_finding"}},
 	{"Statistics", []string{"stat_minute"}},

@@ -32,7 +32,13 @@ var fresh = map[string]func(w *walk, n *tenant) (param, value string){
 	},
 	"discard-dead-letter": dead, "redrive-dead-letter": dead, "retry-run": dead,
 	"abort-operation": func(w *walk, n *tenant) (string, string) { return "operation", w.operation(n) },
-	"pause-queue":     func(w *walk, n *tenant) (string, string) { return "queue", w.queue(n) },
+	"undo-operation": func(w *walk, n *tenant) (string, string) {
+		id := w.must(n.key, "POST", "/api/v1/jobs:relabel", bodies["relabel-jobs"], "id")
+		_, err := w.pool.Exec(w.t.Context(), `UPDATE operation SET state = 'finished', ended_at = now()`)
+		require.NoError(w.t, err)
+		return "operation", id
+	},
+	"pause-queue": func(w *walk, n *tenant) (string, string) { return "queue", w.queue(n) },
 	"resume-queue": func(w *walk, n *tenant) (string, string) {
 		queue := w.queue(n)
 		w.must(n.key, "POST", "/api/v1/queues/"+queue+":pause", "", "name")

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -24,6 +25,7 @@ const (
 	DeleteJobs  OperationKind = "delete"
 	RelabelJobs OperationKind = "relabel"
 	SpreadJobs  OperationKind = "spread"
+	UndoJobs    OperationKind = "undo" // of an operation that wrote versions
 
 	CancelRuns OperationKind = "cancel"
 	RetryRuns  OperationKind = "retry"
@@ -34,6 +36,9 @@ func (k OperationKind) OfDeadLetters() bool { return k == Redrive || k == Discar
 
 // OfRuns reports whether the operation works on runs.
 func (k OperationKind) OfRuns() bool { return k == CancelRuns || k == RetryRuns }
+
+// Redefines reports whether the operation gives jobs new versions, which an undo takes back.
+func (k OperationKind) Redefines() bool { return k == RelabelJobs || k == SpreadJobs || k == UndoJobs }
 
 // OperationState is the state of an operation.
 type OperationState string
@@ -65,11 +70,26 @@ type Operation struct {
 	EndedAt   time.Time // zero while it is running
 }
 
-// OperationSet says which jobs or runs an operation works on. Exactly one of Jobs, Runs and IDs is set.
+// CheckUndo returns why the operation cannot be undone, if it cannot.
+func (o *Operation) CheckUndo() error {
+	switch {
+	case !o.Kind.Redefines():
+		return fmt.Errorf("%w: a %s cannot be undone, because it writes no versions of jobs", ErrConflict, o.Kind)
+	case o.State == OperationRunning:
+		return fmt.Errorf("%w: the operation is running; abort it first, or wait until it ends", ErrConflict)
+	}
+	return nil
+}
+
+// OperationSet says which jobs or runs an operation works on. Exactly one of Jobs, Runs, IDs and Undo
+// is set.
 type OperationSet struct {
 	Jobs *Filter    `json:"jobs,omitempty"`
 	Runs *RunFilter `json:"runs,omitempty"`
 	IDs  []string   `json:"ids,omitempty"` // public ids of jobs or runs
+
+	// Undo is the operation whose versions are taken back.
+	Undo uuid.UUID `json:"undo,omitzero"`
 
 	// Attempts are the last attempts of the runs that IDs names. A run with another one has run again, and is not
 	// retried. Empty: any.
@@ -127,11 +147,15 @@ type OperationChange struct {
 	Set    map[string]string `json:"set,omitempty"`    // labels
 	Remove []string          `json:"remove,omitempty"` // keys of labels
 	Jitter Duration          `json:"jitter,omitempty"` // of a spread; 0: H in place of minute 0
+	// DueFrom and DueTo limit a spread to jobs with an occurrence from DueFrom on and before DueTo. Zero: all jobs.
+	DueFrom time.Time `json:"due_from,omitzero"`
+	DueTo   time.Time `json:"due_to,omitzero"`
 }
 
-// Apply returns the definition as the operation changes it. It is for relabel and spread. changed is false if the
-// definition stays as it is.
-func (c *OperationChange) Apply(kind OperationKind, d Definition) (out Definition, changed bool) {
+// Apply returns the definition of a job as the operation, which began at an instant, changes it. It is for relabel and
+// spread. changed is false if the definition stays as it is.
+func (c *OperationChange) Apply(kind OperationKind, j *Job, began time.Time) (d Definition, changed bool) {
+	d = j.Definition
 	switch kind {
 	case RelabelJobs:
 		labels := maps.Clone(d.Labels)
@@ -145,7 +169,7 @@ func (c *OperationChange) Apply(kind OperationKind, d Definition) (out Definitio
 		changed = !maps.Equal(labels, d.Labels)
 		d.Labels = labels
 	case SpreadJobs:
-		d.Schedule, changed = c.spread(d.Schedule)
+		d.Schedule, changed = c.spread(j, began)
 	}
 	return d, changed
 }
@@ -174,7 +198,7 @@ const (
 func (p *OperationParams) Validate() error {
 	var c problem.Checker
 	problem.OneOf(&c, "kind", p.Kind, Redrive, Discard, PauseJobs, ResumeJobs, TriggerJobs, DeleteJobs, RelabelJobs,
-		SpreadJobs, CancelRuns, RetryRuns)
+		SpreadJobs, UndoJobs, CancelRuns, RetryRuns)
 	if p.Rate < 1 || p.Rate > MaxOperationRate {
 		c.Add("rate", "it is not between 1 and 1000", "leave it out for 50 per second")
 	}
@@ -189,6 +213,9 @@ func (p *OperationParams) Validate() error {
 	}
 	if j := p.Change.Jitter; j < 0 || j > day {
 		c.Add("jitter", "it is not between 0s and 24h", "use for example 5m, or leave it out for H in place of minute 0")
+	}
+	if p.Change.DueFrom.IsZero() != p.Change.DueTo.IsZero() {
+		c.Add("due_to", "only one of due_from and due_to is set", "send both, or none")
 	}
 	if p.Set.Runs != nil && slices.ContainsFunc(p.Set.Runs.States, p.wrongState) {
 		c.Add("filter.state", "runs in this state cannot be part of it",

@@ -6,16 +6,29 @@ import (
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
-// spread returns a schedule that is spread by the operation.
-func (c *OperationChange) spread(s schedule.Spec) (schedule.Spec, bool) {
-	if c.Jitter == 0 {
-		return s.Spread()
+// spread returns the schedule of a job as the operation, which began at an instant, spreads it. A jitter leaves jobs
+// alone that run as often as that: it would move their runs into each other, and spread nothing.
+func (c *OperationChange) spread(j *Job, began time.Time) (out schedule.Spec, changed bool) {
+	if out = j.Schedule; c.Jitter == 0 {
+		out, changed = out.Spread()
+	} else if has, err := schedule.ParseDuration(out.Jitter); err != nil || has < time.Duration(c.Jitter) {
+		out.Jitter, changed = c.Jitter.String(), true
 	}
-	if has, err := schedule.ParseDuration(s.Jitter); err == nil && has >= time.Duration(c.Jitter) {
-		return s, false
+	if !changed || c.Jitter == 0 && c.DueTo.IsZero() {
+		return out, changed
 	}
-	s.Jitter = c.Jitter.String()
-	return s, true
+	s, err := schedule.New(j.Schedule, j.ID.String())
+	if err != nil {
+		return j.Schedule, false
+	}
+	due, err := s.Next(orElse(c.DueFrom, began).Add(-time.Nanosecond))
+	if !c.DueTo.IsZero() && (err != nil || !due.Before(c.DueTo)) {
+		return j.Schedule, false
+	}
+	if next, err := s.Next(due); err == nil && next.Sub(due) <= time.Duration(c.Jitter) {
+		return j.Schedule, false
+	}
+	return out, true
 }
 
 // SpreadInput asks when jobs start before and after a spread.
@@ -26,7 +39,7 @@ type SpreadInput struct {
 	Budget   int       // occurrences to visit; 0 means LoadBudget
 }
 
-// SpreadResult is how many runs start in each minute. Jitter counts, as it is what a spread may change.
+// SpreadResult is how many runs of the jobs that change start in each minute. Jitter counts, as it is what a spread may change.
 type SpreadResult struct {
 	Before, After []int64
 	Changed       int64 // jobs that the spread changes
@@ -50,10 +63,12 @@ func PreviewSpread(in SpreadInput) (out SpreadResult) {
 			out.All = false
 			return out
 		}
-		after, changed := in.Change.spread(j.Schedule)
-		if changed {
-			out.Changed++
+		budget -= compileCost
+		after, changed := in.Change.spread(&j, in.From)
+		if !changed {
+			continue
 		}
+		out.Changed++
 		if j.State == Active {
 			budget -= countStarts(j.Schedule, &j, &in, out.Before) + countStarts(after, &j, &in, out.After)
 		}

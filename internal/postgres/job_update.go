@@ -91,7 +91,9 @@ func (a *API) update(ctx context.Context, tx pgx.Tx, in []job.UpdateParams, want
 	var batch pgx.Batch
 	for i, c := range jobs {
 		d := wanted[i]
-		u := update{change: c, new: d, queue: queues[d.Queue], actor: in[i].Actor, rollback: in[i].Rollback}
+		u := update{
+			change: c, new: d, queue: queues[d.Queue], actor: in[i].Actor, rollback: in[i].Rollback, step: a.step,
+		}
 		// A user must be able to replace a definition that cannot be read.
 		if u.old, err = derive(c.job.Definition, c.job.ID); err != nil {
 			u.old = nil
@@ -140,7 +142,8 @@ type update struct {
 	old, new *definition // old: nil if it cannot be read
 	queue    int32
 	actor    string
-	rollback int32 // the version whose definition is restored; 0: none
+	rollback int32          // the version whose definition is restored; 0: none
+	step     *operationStep // of the operation that changes it; nil: none does
 
 	to       cursor
 	state    job.State
@@ -236,6 +239,9 @@ const insertVersion = `
 INSERT INTO job_version (partition, job_id, version, actor, definition, created_at, namespace_id)
 VALUES ($1, $2, $3, $4, $5, $6, $7)`
 
+const insertOperationVersion = `
+INSERT INTO operation_version (operation_id, job_id, version, namespace_id) VALUES ($1, $2, $3, $4)`
+
 // write adds the statements of the change to a batch.
 func (u *update) write(batch *pgx.Batch, out *job.Job) {
 	d, j := u.new, u.job.Job
@@ -252,6 +258,9 @@ func (u *update) write(batch *pgx.Batch, out *job.Job) {
 		batch.Queue(noteRule, j.Namespace)
 	}
 	batch.Queue(insertVersion, j.Partition, j.ID, j.Version, u.actor, d.text.whole, u.now, j.Namespace)
+	if u.step != nil {
+		batch.Queue(insertOperationVersion, u.step.operation, j.ID, j.Version, j.Namespace)
+	}
 	batch.Queue(
 		updatePending, j.Partition, j.ID, j.Version, d.Priority, int16(d.AdmitRule()), u.queue,
 		d.concurrencyKey(j.Namespace), d.concurrencyMax(), d.handler(),

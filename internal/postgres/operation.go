@@ -49,6 +49,12 @@ func (s *Operations) BeginOperation(ctx context.Context, o job.OperationParams) 
 	switch {
 	case o.Kind.OfRuns() && len(o.Set.IDs) > 0:
 		op.Count = int64(len(o.Set.IDs)) // those that do not exist become failed items
+	case o.Kind == job.SpreadJobs:
+		p, err := s.PreviewSpread(ctx, o.Namespace, o.Set, o.Change)
+		if err != nil {
+			return op, fmt.Errorf("%s: %w", what, err)
+		}
+		op.Count, op.More = p.Changed, !p.All
 	case !o.Kind.OfDeadLetters():
 		n, err := s.CountSet(ctx, o.Namespace, o.Kind, o.Set)
 		if err != nil {

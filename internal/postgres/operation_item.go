@@ -13,6 +13,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/postgres/pool"
 	"github.com/belfry-dev/belfry/internal/problem"
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
@@ -82,6 +83,7 @@ type item struct {
 	object, name string
 	run          *job.Entry // nil: only its id is known
 	attempt      *int16     // nil: any
+	version      int32      // of an undo: the version to take back
 	after        itemMark
 }
 
@@ -146,7 +148,7 @@ func (e *Engine) endBatch(ctx context.Context, o *activeOperation, page *itemPag
 // workTogether changes items in one transaction. It reports whether it did: it does not if one of them cannot be
 // changed, or if their kind of change has to be made one by one.
 func (a *API) workTogether(ctx context.Context, o *activeOperation, items []item) (bool, error) {
-	if len(items) < 2 || o.Kind.OfRuns() || o.Kind == job.TriggerJobs || o.failures > 0 {
+	if len(items) < 2 || o.Kind.OfRuns() || o.Kind == job.TriggerJobs || o.Kind == job.UndoJobs || o.failures > 0 {
 		return false, nil
 	}
 	orders := make([]job.ChangeParams, len(items))
@@ -198,7 +200,7 @@ func (a *API) redefineAll(ctx context.Context, o *activeOperation, orders []job.
 	}
 	params := make([]job.UpdateParams, len(jobs))
 	for i := range jobs {
-		d, _ := o.Change.Apply(o.Kind, jobs[i].Definition)
+		d, _ := o.Change.Apply(o.Kind, &jobs[i], o.until)
 		params[i] = job.UpdateParams{
 			Namespace: o.namespace, ID: jobs[i].ID, IfVersion: jobs[i].Version, Definition: d, Actor: o.Actor,
 		}
@@ -219,8 +221,8 @@ func (a *API) workItem(ctx context.Context, o *activeOperation, it *item) error 
 	within := *a
 	within.step = &operationStep{operation: o.ID, from: o.at, to: to, count: "done", items: 1}
 	err = within.change(ctx, o, it)
-	gone := errors.Is(err, ErrNotFound) && len(o.Set.IDs) == 0
-	if gone || errors.Is(err, errRanAgain) && len(o.Set.IDs) == 0 { // it is no longer in the set
+	filtered := o.Set.Jobs != nil || o.Set.Runs != nil
+	if filtered && (errors.Is(err, ErrNotFound) || errors.Is(err, errRanAgain)) { // it is no longer in the set
 		return nil
 	}
 	if text, ok := o.failure(err); ok {
@@ -295,6 +297,8 @@ func (a *API) change(ctx context.Context, o *activeOperation, it *item) error {
 		_, err = a.TriggerJob(ctx, p, nil)
 	case job.DeleteJobs:
 		_, err = a.DeleteJob(ctx, p)
+	case job.UndoJobs:
+		err = a.takeBack(ctx, p, it)
 	default:
 		err = a.redefine(ctx, o, p)
 	}
@@ -308,7 +312,7 @@ func (a *API) redefine(ctx context.Context, o *activeOperation, p job.ChangePara
 		if err != nil {
 			return err
 		}
-		d, _ := o.Change.Apply(o.Kind, j.Definition)
+		d, _ := o.Change.Apply(o.Kind, &j, o.until)
 		_, err = a.UpdateJob(ctx, job.UpdateParams{
 			Namespace: p.Namespace, ID: p.ID, IfVersion: j.Version, Definition: d, Actor: p.Actor,
 		})
@@ -316,6 +320,28 @@ func (a *API) redefine(ctx context.Context, o *activeOperation, p job.ChangePara
 			return err
 		}
 	}
+}
+
+// takeBack restores the version before the one that an operation wrote, if that is still the current one.
+func (a *API) takeBack(ctx context.Context, p job.ChangeParams, it *item) error {
+	j, err := a.Job(ctx, p.Namespace, p.ID)
+	if err != nil {
+		return err
+	}
+	it.name = j.Name
+	before, err := a.JobVersion(ctx, p.Namespace, p.ID, it.version-1)
+	if err != nil {
+		return err
+	}
+	_, err = a.UpdateJob(ctx, job.UpdateParams{
+		Namespace: p.Namespace, ID: p.ID, IfVersion: it.version, Definition: before.Definition, Rollback: before.Number,
+		Actor: p.Actor,
+	})
+	if errors.Is(err, ErrConflict) && j.Version != it.version {
+		err = fmt.Errorf("%w: it was changed since: it has version %d, and the operation wrote version %d",
+			ErrConflict, j.Version, it.version)
+	}
+	return err
 }
 
 func (a *API) changeRun(ctx context.Context, o *activeOperation, it *item) error {
@@ -347,6 +373,8 @@ func (a *API) itemsOf(ctx context.Context, o *activeOperation, mark itemMark) (i
 		return a.jobItems(ctx, o, mark.Jobs, limit)
 	case o.Set.Runs != nil:
 		return a.runItems(ctx, o, mark.Runs, limit)
+	case o.Set.Undo != uuid.Nil:
+		return a.versionItems(ctx, o, mark.Jobs.ID, limit)
 	}
 	var page itemPage
 	end := min(mark.IDs+limit, len(o.Set.IDs))
@@ -381,6 +409,7 @@ func (a *API) jobItems(ctx context.Context, o *activeOperation, after job.ListMa
 		case j.CreatedAt.After(o.until.Add(createdLater)):
 			page.next = nil
 			return page, nil
+		case o.Kind == job.SpreadJobs && !o.changes(j): // it stays as it is
 		case !j.CreatedAt.After(o.until):
 			mark := job.ListMark{ID: j.ID, Scan: after.Scan}
 			page.items = append(page.items, item{
@@ -389,6 +418,28 @@ func (a *API) jobItems(ctx context.Context, o *activeOperation, after job.ListMa
 		}
 	}
 	return page, nil
+}
+
+func (o *activeOperation) changes(j *job.Job) bool {
+	_, changed := o.Change.Apply(o.Kind, j, o.until)
+	return changed
+}
+
+// versionItems reads the versions that another operation wrote, in the order of the ids of their jobs.
+func (a *API) versionItems(ctx context.Context, o *activeOperation, after uuid.UUID, limit int) (page itemPage, err error) {
+	err = a.db.Query(ctx, pool.In(o.namespace), func(rows pgx.Rows) error {
+		var id uuid.UUID
+		var version int32
+		_, err := pgx.ForEachRow(rows, []any{&id, &version}, func() error {
+			mark := itemMark{Jobs: job.ListMark{ID: id}}
+			page.items = append(page.items, item{object: job.FormatJobID(id), version: version, after: mark})
+			page.next = &mark
+			return nil
+		})
+		return err
+	}, `SELECT job_id, version FROM operation_version WHERE operation_id = $1 AND job_id > $2 ORDER BY job_id LIMIT $3`,
+		o.Set.Undo, after, limit)
+	return page, err
 }
 
 func (a *API) runItems(ctx context.Context, o *activeOperation, after job.RunMark, limit int) (page itemPage, err error) {

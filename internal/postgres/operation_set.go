@@ -32,6 +32,8 @@ func (s *Operations) CountSet(
 		out, err = s.api.countJobs(ctx, namespace, set.Jobs, maxSample)
 	case set.Runs != nil:
 		out, err = s.api.countRuns(ctx, namespace, kind, *set.Runs)
+	case set.Undo != uuid.Nil:
+		out.Count, err = s.api.countVersions(ctx, namespace, set.Undo)
 	case kind.OfRuns():
 		out, err = s.api.countRunIDs(ctx, namespace, set.Unique(kind).IDs)
 	default:
@@ -68,6 +70,15 @@ func (a *API) countJobs(
 	out.Count, out.More = int64(len(ids)), next != nil
 	out.Jobs, err = l.read(ctx, ids[:min(sample, len(ids))])
 	return out, err
+}
+
+// countVersions counts the versions that an operation wrote.
+func (a *API) countVersions(ctx context.Context, namespace, operation uuid.UUID) (n int64, err error) {
+	err = a.db.Query(ctx, pool.In(namespace), func(rows pgx.Rows) error {
+		n, err = pgx.CollectExactlyOneRow(rows, pgx.RowTo[int64])
+		return err
+	}, `SELECT count(*) FROM operation_version WHERE operation_id = $1`, operation)
+	return n, err
 }
 
 func (a *API) countIDs(

@@ -33,7 +33,7 @@ func TestAServerDoesNotWorkAsOwnerOrSuperuser(t *testing.T) {
 var tables = []string{
 	"namespace", "session", "queue", "cursor", "cursor_skip", "job", "job_version", "run", "run_history", "dead_letter",
 	"run_history_kept", "history_rule",
-	"api_key", "audit_log", "job_label", "idempotent_response", "operation", "operation_item", "secret", "permit",
+	"api_key", "audit_log", "job_label", "idempotent_response", "operation", "operation_item", "operation_version", "secret", "permit",
 	"queue_waiter",
 	"queue_rate", "run_output", "run_output_live", "audit_finding", "job_pause_end",
 	"login_session", "stat_minute", "namespace_usage", "namespace_rate", "namespace_runs",
@@ -81,6 +81,7 @@ func TestNoRowCrossesANamespace(t *testing.T) {
 		created_at, next_at)
 		SELECT gen_random_uuid(), id, 'discard', '{}', now(), 1, 'running', 1, 'test', now(), now() FROM namespace`)
 	b.exec(`INSERT INTO operation_item SELECT id, 1, namespace_id, now(), 'job_x', 'x', 'test' FROM operation`)
+	b.exec(`INSERT INTO operation_version SELECT id, id, 1, namespace_id FROM operation`)
 	b.exec(`INSERT INTO audit_finding SELECT partition, id, now(), 'missing', namespace_id, now() FROM job`)
 	b.exec(`INSERT INTO job_pause_end SELECT partition, now(), id, namespace_id FROM job`)
 	b.exec(`INSERT INTO login_session SELECT gen_random_uuid(), namespace_id, id, hash, '', now(), now(), now()

@@ -92,7 +92,7 @@ type BulkPreview struct {
 type SpreadPreview struct {
 	From    time.Time `json:"from" doc:"The first minute."`
 	Step    string    `json:"step" enum:"1m"`
-	Before  []int64   `json:"before" doc:"Starts of these jobs in each minute, for 24 hours. Jitter counts."`
+	Before  []int64   `json:"before" doc:"Starts of the jobs that change in each minute, for 24 hours. Jitter counts."`
 	After   []int64   `json:"after" doc:"The same after the spread."`
 	Changed int64     `json:"changed" doc:"Jobs that get a new version."`
 	Exact   bool      `json:"exact" doc:"false: there are too many jobs, and only some of them are counted."`
@@ -191,8 +191,8 @@ func sampleRun(e job.Entry) BulkSample {
 }
 
 // wireSet returns what an operation on jobs or runs covers.
-func wireSet(set *job.OperationSet) map[string]string {
-	out := map[string]string{}
+func wireSet(o *job.Operation) map[string]string {
+	set, out := &o.Set, map[string]string{}
 	put := func(field, value string) {
 		if value != "" {
 			out[field] = value
@@ -225,8 +225,14 @@ func wireSet(set *job.OperationSet) map[string]string {
 		at("due_to", f.DueBefore)
 		at("ended_from", f.EndedFrom)
 		at("ended_to", f.EndedBefore)
+	case set.Undo != uuid.Nil:
+		put("operation", job.FormatOperationID(set.Undo))
 	default:
 		put("ids", strings.Join(set.IDs, ","))
+	}
+	if !o.Change.DueTo.IsZero() { // of a spread
+		at("due_from", o.Change.DueFrom)
+		at("due_to", o.Change.DueTo)
 	}
 	return out
 }

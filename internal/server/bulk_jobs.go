@@ -40,8 +40,10 @@ func (s *Server) registerBulkJobs() {
 	registerBulk[SpreadJobsRequest](s, job.SpreadJobs, rest.Operation{
 		ID: "spread-jobs", Route: "POST /jobs:spread", Summary: "Spread the jobs that match a filter over time",
 		Description: aboutBulkJobs + " Without jitter, H replaces minute 0 in cron expressions: each job runs at its own " +
-			"minute of the same hour. With jitter, jobs with less get that much. Each job that changes gets a new version, " +
-			"which a rollback reverts. With dry_run, the response has the starts per minute before and after.",
+			"minute of the same hour. With jitter, jobs with less get that much, unless they run at least that often. With " +
+			"due_from and due_to, only jobs with an occurrence in that range change. Each job that changes gets a new " +
+			"version, which :undo of the operation takes back. With dry_run, the response has the starts per minute " +
+			"before and after.",
 		Role: access.Editor, Example: `{"filter":{"label":["team=billing"]},"dry_run":true}`,
 	})
 }
@@ -106,6 +108,9 @@ func (r *RelabelJobsRequest) change() job.OperationChange {
 type SpreadJobsRequest struct {
 	JobsRequest
 	Jitter rest.Duration `json:"jitter,omitempty" doc:"Set this jitter, up to 24h. Absent: H in place of minute 0." example:"5m"`
+
+	DueFrom time.Time `json:"due_from,omitzero" required:"false" doc:"Only jobs that are due at this time or later, before due_to."`
+	DueTo   time.Time `json:"due_to,omitzero" required:"false" doc:"The end of that range, exclusive."`
 }
 
 // set also checks the jitter.
@@ -122,5 +127,5 @@ func (r *SpreadJobsRequest) set(ctx context.Context, s *Server) (job.OperationSe
 
 func (r *SpreadJobsRequest) change() job.OperationChange {
 	jitter, _ := r.Jitter.Parse("jitter", 0, "5m") // set has checked it
-	return job.OperationChange{Note: r.Note, Jitter: job.Duration(jitter)}
+	return job.OperationChange{Note: r.Note, Jitter: job.Duration(jitter), DueFrom: r.DueFrom, DueTo: r.DueTo}
 }

@@ -282,19 +282,105 @@ func TestSpreadInBulk(t *testing.T) {
 	require.True(t, preview.Spread.Exact)
 	most, total := peak(preview.Spread.Before)
 	require.EqualValues(t, 40, most)
-	require.EqualValues(t, 41*24, total)
+	require.EqualValues(t, 40*24, total, "of the jobs that change")
 	most, total = peak(preview.Spread.After)
 	require.Less(t, most, int64(10))
-	require.EqualValues(t, 41*24, total, "none is lost")
+	require.EqualValues(t, 40*24, total, "none is lost")
 
-	require.EqualValues(t, 41, b.finish(b.begin("/jobs:spread", `{"all":true,"rate":1000}`))["done"])
+	require.EqualValues(t, 40, b.finish(b.begin("/jobs:spread", `{"all":true,"rate":1000}`))["done"])
 	require.Equal(t, 40, b.counted(`SELECT count(*) FROM job WHERE version = 2 AND schedule LIKE '%"H * * * *"%'`))
 	require.Equal(t, 1, b.counted(`SELECT count(*) FROM job WHERE version = 1`))
 	require.Equal(t, 200, b.call("POST", "/jobs/hourly-00:rollback", `{"version":1}`).status)
 	require.EqualValues(t, 41, b.finish(b.begin("/jobs:spread", `{"all":true,"jitter":"10m"}`))["done"])
 	require.Equal(t, 41, b.counted(`SELECT count(*) FROM job WHERE jitter_ms = 600000`))
-	require.EqualValues(t, 41, b.finish(b.begin("/jobs:spread", `{"all":true,"jitter":"5m"}`))["done"])
+	require.EqualValues(t, 0, b.finish(b.begin("/jobs:spread", `{"all":true,"jitter":"5m"}`))["done"])
 	require.Equal(t, 41, b.counted(`SELECT count(*) FROM job WHERE jitter_ms = 600000`), "they have more already")
+}
+
+// TestSpreadOfAMinute changes the jobs that are due in a minute, and no others.
+func TestSpreadOfAMinute(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for i := range 20 {
+		b.make(fmt.Sprintf(`{"name":"nightly-%02d","schedule":"0 2 * * *","target":{"kind":"noop"}}`, i))
+	}
+	b.make(`{"name":"earlier","schedule":"0 1 * * *","target":{"kind":"noop"}}`)
+	b.make(`{"name":"heartbeat","schedule":"every 1s","target":{"kind":"noop"}}`)
+	b.make(`{"name":"often","schedule":"every 1m","target":{"kind":"noop"}}`)
+	now, err := b.store.Now(t.Context(), defaultNamespace)
+	require.NoError(t, err)
+	from := now.UTC().Truncate(24 * time.Hour).Add(26 * time.Hour)
+	minute := fmt.Sprintf(`"due_from":%q,"due_to":%q`, from.Format(time.RFC3339), from.Add(time.Minute).Format(time.RFC3339))
+	for _, how := range []string{"", `"jitter":"10m",`} {
+		preview := b.call("POST", "/jobs:spread", `{"all":true,`+how+minute+`,"dry_run":true}`).json(t)
+		spread := preview["spread"].(map[string]any)
+		require.EqualValues(t, 20, spread["changed"], "how: %q", how)
+		require.Equal(t, true, spread["exact"], "frequent jobs, which do not change, cost nothing")
+		most := func(field string) (n float64) {
+			for _, v := range spread[field].([]any) {
+				n = max(n, v.(float64))
+			}
+			return n
+		}
+		require.EqualValues(t, 20, most("before"), "only the jobs that change are counted")
+		require.Less(t, most("after"), 20.0)
+	}
+	op := b.begin("/jobs:spread", `{"all":true,"jitter":"10m",`+minute+`,"rate":1000}`)
+	done := b.finish(op)
+	require.EqualValues(t, 20, done["count"])
+	require.EqualValues(t, 20, done["done"])
+	require.Equal(t, from.Format(time.RFC3339), done["filter"].(map[string]any)["due_from"])
+	require.Equal(t, 20, b.counted(`SELECT count(*) FROM job WHERE jitter_ms = 600000 AND name LIKE 'nightly-%'`))
+	require.Equal(t, 3, b.counted(`SELECT count(*) FROM job WHERE version = 1`))
+	for _, body := range []string{`{"all":true,"due_from":"2030-01-01T00:00:00Z"}`, `{"all":true,"due_to":"2030-01-01T00:00:00Z"}`} {
+		require.Equal(t, 422, b.call("POST", "/jobs:spread", body).status, body)
+	}
+}
+
+// TestUndoOfAnOperation restores the versions before it, except of jobs that were changed since.
+func TestUndoOfAnOperation(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	ids := b.makeMany(6)
+	op := b.begin("/jobs:relabel", `{"filter":{"label":["team=t1"]},"set":{"team":"ops"},"rate":1000}`)
+	require.Equal(t, 409, b.call("POST", op+":undo", "{}").status, "it is running")
+	require.EqualValues(t, 3, b.finish(op)["done"])
+	require.Equal(t, 200, b.call("PATCH", "/jobs/"+ids[3], `{"description":"changed since"}`).status)
+	require.Equal(t, 204, b.call("DELETE", "/jobs/"+ids[5], "").status)
+
+	preview := b.call("POST", op+":undo", `{"dry_run":true}`)
+	require.Equal(t, 200, preview.status, "%s", preview.body)
+	require.EqualValues(t, 3, preview.json(t)["count"])
+	operator := b.newKey(defaultNamespace, access.Operator)
+	require.Equal(t, 403, b.callAs(operator, "POST", op+":undo", "{}").status)
+
+	undo := b.begin(op+":undo", `{"note":"wrong team","rate":1}`)
+	done := b.finish(undo)
+	require.Equal(t, "undo", done["kind"])
+	require.Equal(t, map[string]any{"operation": op[len("/operations/"):]}, done["filter"])
+	require.EqualValues(t, 3, done["count"])
+	require.EqualValues(t, 1, done["done"], "%v", done)
+	require.EqualValues(t, 2, done["failed"])
+	restored := b.call("GET", "/jobs/"+ids[1], "").json(t)
+	require.Equal(t, map[string]any{"team": "t1"}, restored["labels"])
+	require.EqualValues(t, 3, restored["version"], "the undo is a version too")
+	why := map[string]any{}
+	for _, i := range b.call("GET", undo+"/items", "").json(t)["items"].([]any) {
+		why[i.(map[string]any)["job"].(string)] = i.(map[string]any)["error"]
+	}
+	require.Equal(t, map[string]any{
+		ids[3]: "it was changed since: it has version 3, and the operation wrote version 2", ids[5]: "not found",
+	}, why)
+	require.Equal(t, map[string]any{"team": "ops"}, b.call("GET", "/jobs/"+ids[3], "").json(t)["labels"])
+	require.Equal(t, 1, b.counted(`SELECT count(*) FROM audit_log WHERE action = 'job.rollback'`))
+
+	done = b.finish(b.begin(undo+":undo", `{}`))
+	require.EqualValues(t, 1, done["done"], "an undo can be undone")
+	require.Equal(t, map[string]any{"team": "ops"}, b.call("GET", "/jobs/"+ids[1], "").json(t)["labels"])
+	paused := b.begin("/jobs:pause", `{"all":true}`)
+	b.finish(paused)
+	require.Equal(t, 409, b.call("POST", paused+":undo", "{}").status, "a pause writes no versions")
+	require.Equal(t, 404, b.call("POST", "/operations/op_06f8m2tq5dtk1e7n9q0c3s5v7g:undo", "{}").status)
 }
 
 func TestRunsInBulk(t *testing.T) {

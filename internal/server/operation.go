@@ -40,6 +40,13 @@ func (s *Server) registerOperations() {
 		Description: "Operations on jobs and runs note the first 1,000 of them. The order is that of the work.",
 	}, s.listOperationItems)
 	rest.Register(s.api, rest.Operation{
+		ID: "undo-operation", Route: "POST /operations/{operation}:undo", Summary: "Undo an operation that changed definitions",
+		Description: "Begins an operation that restores the versions of the jobs from before a relabel, a spread or an " +
+			"undo. Jobs that were changed or deleted since are left alone and become failed items.",
+		Role: access.Editor, Status: http.StatusAccepted, Example: `{"note":"the wrong jobs","dry_run":true}`,
+		Describe: rest.DryRun[Operation, BulkPreview](),
+	}, s.undoOperation)
+	rest.Register(s.api, rest.Operation{
 		ID: "abort-operation", Route: "POST /operations/{operation}:abort", Summary: "Abort an operation",
 		Description: "Completed work stays done.", Role: access.Operator,
 	}, s.abortOperation)
@@ -61,7 +68,7 @@ func (s *Server) registerBegin(kind job.OperationKind, example string) {
 // Operation is work on many dead letters, jobs or runs, which nodes do in the background.
 type Operation struct {
 	ID        string            `json:"id" example:"op_06f8m2tq5dtk1e7n9q0c3s5v7g"`
-	Kind      string            `json:"kind" enum:"redrive,discard,pause,resume,trigger,delete,relabel,spread,cancel,retry"`
+	Kind      string            `json:"kind" enum:"redrive,discard,pause,resume,trigger,delete,relabel,spread,undo,cancel,retry"`
 	State     string            `json:"state" enum:"running,finished,aborted,failed"`
 	Filter    map[string]string `json:"filter" doc:"Which dead letters, jobs or runs it covers."`
 	Note      string            `json:"note,omitempty" doc:"The reason, for people."`
@@ -81,7 +88,8 @@ type Operation struct {
 func (Operation) Descriptions() map[string]string {
 	return map[string]string{
 		"state": "failed: the nodes gave up, see problem. Completed work stays done.",
-		"kind":  "redrive and discard change dead letters. cancel and retry change runs. The others change jobs.",
+		"kind": "redrive and discard change dead letters. cancel and retry change runs. The others change jobs; undo " +
+			"takes back another operation.",
 		"failed": "Number of items that could not be changed: see the operation's items. Dead letters whose job is " +
 			"deleted, or whose run is live, are still dead letters.",
 		"problem": "Why the last try failed. Nodes retry with growing delays and give up after ten failures in a row.",
@@ -106,7 +114,7 @@ func wireWhich(o *job.Operation) map[string]string {
 	if o.Kind.OfDeadLetters() {
 		return wireFilter(o.Filter)
 	}
-	return wireSet(&o.Set)
+	return wireSet(o)
 }
 
 // wireFilter returns the fields of a filter that are set.
@@ -245,4 +253,41 @@ func (s *Server) abortOperation(ctx context.Context, in *OperationPath) (*operat
 		return nil, err
 	}
 	return s.getOperation(ctx, in)
+}
+
+// UndoRequest says how to undo an operation.
+type UndoRequest struct {
+	Rate   int    `json:"rate,omitempty" minimum:"1" maximum:"1000" doc:"Maximum number per second. Default 50."`
+	Note   string `json:"note,omitempty" maxLength:"500" doc:"The reason, for people."`
+	DryRun bool   `json:"dry_run,omitempty" doc:"Only count; change nothing."`
+}
+
+type undoOperationInput struct {
+	OperationPath
+	rest.Idempotency
+	Body UndoRequest
+}
+
+func (s *Server) undoOperation(ctx context.Context, in *undoOperationInput) (*bulkOutput, error) {
+	id, err := in.id()
+	if err != nil {
+		return nil, err
+	}
+	return s.bulk(ctx, job.UndoJobs, "undo-operation", &in.Idempotency, &undoBody{
+		BulkOptions{Rate: in.Body.Rate, Note: in.Body.Note, DryRun: in.Body.DryRun}, id,
+	})
+}
+
+// undoBody is the request for an undo as a bulkBody.
+type undoBody struct {
+	BulkOptions
+	Operation uuid.UUID
+}
+
+func (b *undoBody) set(ctx context.Context, s *Server) (job.OperationSet, error) {
+	o, err := s.opts.Operations.Operation(ctx, rest.Principal(ctx).Namespace, b.Operation)
+	if err == nil {
+		err = o.CheckUndo()
+	}
+	return job.OperationSet{Undo: b.Operation}, err
 }

@@ -569,6 +569,7 @@ const (
 	OperationKindRetry   OperationKind = "retry"
 	OperationKindSpread  OperationKind = "spread"
 	OperationKindTrigger OperationKind = "trigger"
+	OperationKindUndo    OperationKind = "undo"
 )
 
 // Valid indicates whether the value is a known member of the OperationKind enum.
@@ -593,6 +594,8 @@ func (e OperationKind) Valid() bool {
 	case OperationKindSpread:
 		return true
 	case OperationKindTrigger:
+		return true
+	case OperationKindUndo:
 		return true
 	default:
 		return false
@@ -3132,7 +3135,7 @@ type Operation struct {
 	// ID Examples: op_06f8m2tq5dtk1e7n9q0c3s5v7g
 	ID string `json:"id"`
 
-	// Kind redrive and discard change dead letters. cancel and retry change runs. The others change jobs.
+	// Kind redrive and discard change dead letters. cancel and retry change runs. The others change jobs; undo takes back another operation.
 	Kind OperationKind `json:"kind"`
 
 	// More There were more than count.
@@ -3154,7 +3157,7 @@ type Operation struct {
 	State OperationState `json:"state"`
 }
 
-// OperationKind redrive and discard change dead letters. cancel and retry change runs. The others change jobs.
+// OperationKind redrive and discard change dead letters. cancel and retry change runs. The others change jobs; undo takes back another operation.
 type OperationKind string
 
 // OperationState failed: the nodes gave up, see problem. Completed work stays done.
@@ -4328,7 +4331,13 @@ type SpreadJobsRequest struct {
 	All bool `json:"all,omitempty,omitzero"`
 
 	// DryRun Only count; change nothing.
-	DryRun bool       `json:"dry_run,omitempty,omitzero"`
+	DryRun bool `json:"dry_run,omitempty,omitzero"`
+
+	// DueFrom Only jobs that are due at this time or later, before due_to.
+	DueFrom time.Time `json:"due_from,omitempty,omitzero"`
+
+	// DueTo The end of that range, exclusive.
+	DueTo  time.Time  `json:"due_to,omitempty,omitzero"`
 	Filter JobsFilter `json:"filter,omitempty,omitzero"`
 
 	// Ids Ids, in place of a filter.
@@ -4351,7 +4360,7 @@ type SpreadPreview struct {
 	// After The same after the spread.
 	After []int64 `json:"after"`
 
-	// Before Starts of these jobs in each minute, for 24 hours. Jitter counts.
+	// Before Starts of the jobs that change in each minute, for 24 hours. Jitter counts.
 	Before []int64 `json:"before"`
 
 	// Changed Jobs that get a new version.
@@ -4648,6 +4657,18 @@ type TriggerRequest struct {
 
 	// Payload Replaces the job's payload for this run.
 	Payload interface{} `json:"payload,omitempty,omitzero"`
+}
+
+// UndoRequest defines model for UndoRequest.
+type UndoRequest struct {
+	// DryRun Only count; change nothing.
+	DryRun bool `json:"dry_run,omitempty,omitzero"`
+
+	// Note The reason, for people.
+	Note string `json:"note,omitempty,omitzero"`
+
+	// Rate Maximum number per second. Default 50.
+	Rate int64 `json:"rate,omitempty,omitzero"`
 }
 
 // Warning defines model for Warning.
@@ -5120,6 +5141,12 @@ type ListOperationItemsParams struct {
 // ListOperationItemsParamsResult defines parameters for ListOperationItems.
 type ListOperationItemsParamsResult string
 
+// UndoOperationParams defines parameters for UndoOperation.
+type UndoOperationParams struct {
+	// IdempotencyKey Any string of printable ASCII characters, unique for each intended request. If the same request is sent again with the key within 24 hours, it changes nothing and gets the first response. Another request with the same key is rejected.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
 // GetOverviewParams defines parameters for GetOverview.
 type GetOverviewParams struct {
 	// IfNoneMatch The ETag of the last response: 304 if nothing has changed.
@@ -5327,6 +5354,9 @@ type TriggerJobsJSONRequestBody = JobsRequest
 
 // CreateKeyJSONRequestBody defines body for CreateKey for application/json ContentType.
 type CreateKeyJSONRequestBody = KeyRequest
+
+// UndoOperationJSONRequestBody defines body for UndoOperation for application/json ContentType.
+type UndoOperationJSONRequestBody = UndoRequest
 
 // CreateQueueJSONRequestBody defines body for CreateQueue for application/json ContentType.
 type CreateQueueJSONRequestBody = QueueRequest
@@ -5946,7 +5976,7 @@ type ClientInterface interface {
 
 	// SpreadJobsWithBody Spread the jobs that match a filter over time
 	//
-	// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; jobs that are created after the operation are not. Without jitter, H replaces minute 0 in cron expressions: each job runs at its own minute of the same hour. With jitter, jobs with less get that much. Each job that changes gets a new version, which a rollback reverts. With dry_run, the response has the starts per minute before and after.
+	// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; jobs that are created after the operation are not. Without jitter, H replaces minute 0 in cron expressions: each job runs at its own minute of the same hour. With jitter, jobs with less get that much, unless they run at least that often. With due_from and due_to, only jobs with an occurrence in that range change. Each job that changes gets a new version, which :undo of the operation takes back. With dry_run, the response has the starts per minute before and after.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -5955,7 +5985,7 @@ type ClientInterface interface {
 
 	// SpreadJobs Spread the jobs that match a filter over time
 	//
-	// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; jobs that are created after the operation are not. Without jitter, H replaces minute 0 in cron expressions: each job runs at its own minute of the same hour. With jitter, jobs with less get that much. Each job that changes gets a new version, which a rollback reverts. With dry_run, the response has the starts per minute before and after.
+	// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; jobs that are created after the operation are not. Without jitter, H replaces minute 0 in cron expressions: each job runs at its own minute of the same hour. With jitter, jobs with less get that much, unless they run at least that often. With due_from and due_to, only jobs with an occurrence in that range change. Each job that changes gets a new version, which :undo of the operation takes back. With dry_run, the response has the starts per minute before and after.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -6054,6 +6084,24 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/operations/{operation}:abort (the `AbortOperation` operationId).
 	AbortOperation(ctx context.Context, operation string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UndoOperationWithBody Undo an operation that changed definitions
+	//
+	// Begins an operation that restores the versions of the jobs from before a relabel, a spread or an undo. Jobs that were changed or deleted since are left alone and become failed items.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/operations/{operation}:undo (the `UndoOperation` operationId).
+	UndoOperationWithBody(ctx context.Context, operation string, params *UndoOperationParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UndoOperation Undo an operation that changed definitions
+	//
+	// Begins an operation that restores the versions of the jobs from before a relabel, a spread or an undo. Jobs that were changed or deleted since are left alone and become failed items.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/operations/{operation}:undo (the `UndoOperation` operationId).
+	UndoOperation(ctx context.Context, operation string, params *UndoOperationParams, body UndoOperationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetOverview Get how the namespace is doing
 	//
@@ -7422,7 +7470,7 @@ func (c *RawClient) ResumeJobs(ctx context.Context, params *ResumeJobsParams, bo
 
 // SpreadJobsWithBody Spread the jobs that match a filter over time
 //
-// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; jobs that are created after the operation are not. Without jitter, H replaces minute 0 in cron expressions: each job runs at its own minute of the same hour. With jitter, jobs with less get that much. Each job that changes gets a new version, which a rollback reverts. With dry_run, the response has the starts per minute before and after.
+// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; jobs that are created after the operation are not. Without jitter, H replaces minute 0 in cron expressions: each job runs at its own minute of the same hour. With jitter, jobs with less get that much, unless they run at least that often. With due_from and due_to, only jobs with an occurrence in that range change. Each job that changes gets a new version, which :undo of the operation takes back. With dry_run, the response has the starts per minute before and after.
 //
 // Takes any type of body and a specified content type.
 //
@@ -7441,7 +7489,7 @@ func (c *RawClient) SpreadJobsWithBody(ctx context.Context, params *SpreadJobsPa
 
 // SpreadJobs Spread the jobs that match a filter over time
 //
-// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; jobs that are created after the operation are not. Without jitter, H replaces minute 0 in cron expressions: each job runs at its own minute of the same hour. With jitter, jobs with less get that much. Each job that changes gets a new version, which a rollback reverts. With dry_run, the response has the starts per minute before and after.
+// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; jobs that are created after the operation are not. Without jitter, H replaces minute 0 in cron expressions: each job runs at its own minute of the same hour. With jitter, jobs with less get that much, unless they run at least that often. With due_from and due_to, only jobs with an occurrence in that range change. Each job that changes gets a new version, which :undo of the operation takes back. With dry_run, the response has the starts per minute before and after.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -7671,6 +7719,44 @@ func (c *RawClient) ListOperationItems(ctx context.Context, operation string, pa
 // Corresponds with POST /api/v1/operations/{operation}:abort (the `AbortOperation` operationId).
 func (c *RawClient) AbortOperation(ctx context.Context, operation string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewAbortOperationRequest(c.Server, operation)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UndoOperationWithBody Undo an operation that changed definitions
+//
+// Begins an operation that restores the versions of the jobs from before a relabel, a spread or an undo. Jobs that were changed or deleted since are left alone and become failed items.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/operations/{operation}:undo (the `UndoOperation` operationId).
+func (c *RawClient) UndoOperationWithBody(ctx context.Context, operation string, params *UndoOperationParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUndoOperationRequestWithBody(c.Server, operation, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UndoOperation Undo an operation that changed definitions
+//
+// Begins an operation that restores the versions of the jobs from before a relabel, a spread or an undo. Jobs that were changed or deleted since are left alone and become failed items.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/operations/{operation}:undo (the `UndoOperation` operationId).
+func (c *RawClient) UndoOperation(ctx context.Context, operation string, params *UndoOperationParams, body UndoOperationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUndoOperationRequest(c.Server, operation, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -11763,6 +11849,68 @@ func NewAbortOperationRequest(server string, operation string) (*http.Request, e
 	return req, nil
 }
 
+// NewUndoOperationRequest calls the generic UndoOperation builder with application/json body
+func NewUndoOperationRequest(server string, operation string, params *UndoOperationParams, body UndoOperationJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewUndoOperationRequestWithBody(server, operation, params, "application/json", bodyReader)
+}
+
+// NewUndoOperationRequestWithBody constructs an http.Request for the UndoOperation method, with any body, and a specified content type
+func NewUndoOperationRequestWithBody(server string, operation string, params *UndoOperationParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "operation", operation, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/operations/%s:undo", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewGetOverviewRequest constructs an http.Request for the GetOverview method
 func NewGetOverviewRequest(server string, params *GetOverviewParams) (*http.Request, error) {
 	var err error
@@ -14246,7 +14394,7 @@ type ClientWithResponsesInterface interface {
 
 	// SpreadJobsWithBodyWithResponse Spread the jobs that match a filter over time
 	//
-	// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; jobs that are created after the operation are not. Without jitter, H replaces minute 0 in cron expressions: each job runs at its own minute of the same hour. With jitter, jobs with less get that much. Each job that changes gets a new version, which a rollback reverts. With dry_run, the response has the starts per minute before and after.
+	// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; jobs that are created after the operation are not. Without jitter, H replaces minute 0 in cron expressions: each job runs at its own minute of the same hour. With jitter, jobs with less get that much, unless they run at least that often. With due_from and due_to, only jobs with an occurrence in that range change. Each job that changes gets a new version, which :undo of the operation takes back. With dry_run, the response has the starts per minute before and after.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -14255,7 +14403,7 @@ type ClientWithResponsesInterface interface {
 
 	// SpreadJobsWithResponse Spread the jobs that match a filter over time
 	//
-	// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; jobs that are created after the operation are not. Without jitter, H replaces minute 0 in cron expressions: each job runs at its own minute of the same hour. With jitter, jobs with less get that much. Each job that changes gets a new version, which a rollback reverts. With dry_run, the response has the starts per minute before and after.
+	// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; jobs that are created after the operation are not. Without jitter, H replaces minute 0 in cron expressions: each job runs at its own minute of the same hour. With jitter, jobs with less get that much, unless they run at least that often. With due_from and due_to, only jobs with an occurrence in that range change. Each job that changes gets a new version, which :undo of the operation takes back. With dry_run, the response has the starts per minute before and after.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -14372,6 +14520,24 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v1/operations/{operation}:abort (the `AbortOperation` operationId).
 	AbortOperationWithResponse(ctx context.Context, operation string, reqEditors ...RequestEditorFn) (*AbortOperationResponse, error)
+
+	// UndoOperationWithBodyWithResponse Undo an operation that changed definitions
+	//
+	// Begins an operation that restores the versions of the jobs from before a relabel, a spread or an undo. Jobs that were changed or deleted since are left alone and become failed items.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/operations/{operation}:undo (the `UndoOperation` operationId).
+	UndoOperationWithBodyWithResponse(ctx context.Context, operation string, params *UndoOperationParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UndoOperationResponse, error)
+
+	// UndoOperationWithResponse Undo an operation that changed definitions
+	//
+	// Begins an operation that restores the versions of the jobs from before a relabel, a spread or an undo. Jobs that were changed or deleted since are left alone and become failed items.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/operations/{operation}:undo (the `UndoOperation` operationId).
+	UndoOperationWithResponse(ctx context.Context, operation string, params *UndoOperationParams, body UndoOperationJSONRequestBody, reqEditors ...RequestEditorFn) (*UndoOperationResponse, error)
 
 	// GetOverviewWithResponse Get how the namespace is doing
 	//
@@ -17264,6 +17430,68 @@ func (r AbortOperationResponse) ContentType() string {
 	return ""
 }
 
+// UndoOperationResponse202Headers the declared response headers of an HTTP 202 response for UndoOperation
+type UndoOperationResponse202Headers struct {
+	Location string
+}
+
+type UndoOperationResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BulkPreview
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *Operation
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+	// Headers202 the parsed response headers for an HTTP 202 response
+	Headers202 *UndoOperationResponse202Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r UndoOperationResponse) GetJSON200() *BulkPreview {
+	return r.JSON200
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r UndoOperationResponse) GetJSON202() *Operation {
+	return r.JSON202
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r UndoOperationResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r UndoOperationResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r UndoOperationResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r UndoOperationResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r UndoOperationResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // GetOverviewResponse200Headers the declared response headers of an HTTP 200 response for GetOverview
 type GetOverviewResponse200Headers struct {
 	ContentType string
@@ -19912,7 +20140,7 @@ func (c *ClientWithResponses) ResumeJobsWithResponse(ctx context.Context, params
 
 // SpreadJobsWithBodyWithResponse Spread the jobs that match a filter over time
 //
-// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; jobs that are created after the operation are not. Without jitter, H replaces minute 0 in cron expressions: each job runs at its own minute of the same hour. With jitter, jobs with less get that much. Each job that changes gets a new version, which a rollback reverts. With dry_run, the response has the starts per minute before and after.
+// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; jobs that are created after the operation are not. Without jitter, H replaces minute 0 in cron expressions: each job runs at its own minute of the same hour. With jitter, jobs with less get that much, unless they run at least that often. With due_from and due_to, only jobs with an occurrence in that range change. Each job that changes gets a new version, which :undo of the operation takes back. With dry_run, the response has the starts per minute before and after.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -19927,7 +20155,7 @@ func (c *ClientWithResponses) SpreadJobsWithBodyWithResponse(ctx context.Context
 
 // SpreadJobsWithResponse Spread the jobs that match a filter over time
 //
-// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; jobs that are created after the operation are not. Without jitter, H replaces minute 0 in cron expressions: each job runs at its own minute of the same hour. With jitter, jobs with less get that much. Each job that changes gets a new version, which a rollback reverts. With dry_run, the response has the starts per minute before and after.
+// Returns an operation. Nodes work on it in the background at the given rate, one item after the other, and it survives the failure of any node: each item is changed once. Nodes change what matches when they reach it; jobs that are created after the operation are not. Without jitter, H replaces minute 0 in cron expressions: each job runs at its own minute of the same hour. With jitter, jobs with less get that much, unless they run at least that often. With due_from and due_to, only jobs with an occurrence in that range change. Each job that changes gets a new version, which :undo of the operation takes back. With dry_run, the response has the starts per minute before and after.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20127,6 +20355,36 @@ func (c *ClientWithResponses) AbortOperationWithResponse(ctx context.Context, op
 		return nil, err
 	}
 	return ParseAbortOperationResponse(rsp)
+}
+
+// UndoOperationWithBodyWithResponse Undo an operation that changed definitions
+//
+// Begins an operation that restores the versions of the jobs from before a relabel, a spread or an undo. Jobs that were changed or deleted since are left alone and become failed items.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/operations/{operation}:undo (the `UndoOperation` operationId).
+func (c *ClientWithResponses) UndoOperationWithBodyWithResponse(ctx context.Context, operation string, params *UndoOperationParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UndoOperationResponse, error) {
+	rsp, err := c.UndoOperationWithBody(ctx, operation, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUndoOperationResponse(rsp)
+}
+
+// UndoOperationWithResponse Undo an operation that changed definitions
+//
+// Begins an operation that restores the versions of the jobs from before a relabel, a spread or an undo. Jobs that were changed or deleted since are left alone and become failed items.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/operations/{operation}:undo (the `UndoOperation` operationId).
+func (c *ClientWithResponses) UndoOperationWithResponse(ctx context.Context, operation string, params *UndoOperationParams, body UndoOperationJSONRequestBody, reqEditors ...RequestEditorFn) (*UndoOperationResponse, error) {
+	rsp, err := c.UndoOperation(ctx, operation, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUndoOperationResponse(rsp)
 }
 
 // GetOverviewWithResponse Get how the namespace is doing
@@ -22747,6 +23005,59 @@ func ParseAbortOperationResponse(rsp *http.Response) (*AbortOperationResponse, e
 		}
 		response.ApplicationProblemJSONDefault = &dest
 
+	}
+
+	return response, nil
+}
+
+// ParseUndoOperationResponse parses an HTTP response from a UndoOperationWithResponse call
+func ParseUndoOperationResponse(rsp *http.Response) (*UndoOperationResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &UndoOperationResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BulkPreview
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest Operation
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 202:
+		var headers UndoOperationResponse202Headers
+		if values := rsp.Header.Values("Location"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Location = value
+		}
+		response.Headers202 = &headers
 	}
 
 	return response, nil

@@ -165,7 +165,7 @@ func (d DeadLetters) DiscardAll(ctx context.Context, in OperationRequest, opts .
 	return result(r.JSON202, r)
 }
 
-// Operations reads and aborts operations, such as those of DeadLetters.RedriveAll.
+// Operations reads, aborts and undoes operations, such as those of DeadLetters.RedriveAll.
 type Operations struct{ api *ClientWithResponses }
 
 // Get reads an operation.
@@ -184,6 +184,15 @@ func (o Operations) Abort(ctx context.Context, operation string, opts ...CallOpt
 		return nil, err
 	}
 	return result(r.JSON200, r)
+}
+
+// Undo starts an operation that restores the versions that jobs had before a relabel, a spread or an undo.
+func (o Operations) Undo(ctx context.Context, operation string, in UndoRequest, opts ...CallOption) (*Bulk, error) {
+	r, err := o.api.UndoOperationWithResponse(ctx, operation, nil, in, withKey(opts)...)
+	if err != nil {
+		return nil, err
+	}
+	return bulk(r.JSON202, r.JSON200, r)
 }
 
 // Secrets stores the secrets that targets use. Their values cannot be read.

@@ -49,13 +49,18 @@ func (f *Flags) check(cmd *cobra.Command, args []string, filtered bool) error {
 
 // send begins the operation of a filter and waits for its end, or counts what it would change.
 func (f *Flags) send(ctx context.Context, r *remote.Server, path string, body map[string]any) error {
+	if body["filter"] == nil {
+		body["all"] = true
+	}
+	return f.post(ctx, r, path, body)
+}
+
+// post is send for a request that says elsewhere what it covers.
+func (f *Flags) post(ctx context.Context, r *remote.Server, path string, body map[string]any) error {
 	for field, value := range map[string]any{"rate": f.rate, "note": f.note, "dry_run": f.dryRun} {
 		if value != 0 && value != "" && value != false {
 			body[field] = value
 		}
-	}
-	if body["filter"] == nil {
-		body["all"] = true
 	}
 	raw, err := r.Post(ctx, path, body)
 	if err != nil {
@@ -156,6 +161,9 @@ func Show(ctx context.Context, r *remote.Server, raw []byte, detach bool) error 
 				o.Kind, o.size(), o.objects(), terminal.Faint.Render("to end it: belfry operation abort "+o.ID))
 		default:
 			r.Line("%s: %s, %d of %s done, %d failed", o.Kind, terminal.State(o.State), o.Done, o.size(), o.Failed)
+			if o.Done > 0 && (o.Kind == "relabel" || o.Kind == "spread") {
+				r.Line("%s", terminal.Faint.Render("to restore the versions before: belfry operation undo "+o.ID))
+			}
 		}
 		switch {
 		case o.Failed > 0 && o.objects() == deadLetters:

@@ -101,8 +101,9 @@ func NewSpread() *cobra.Command {
 		Use: "spread", Short: "Spread many jobs over time",
 		Long: `Spread many jobs over time, so that they do not all start at minute 0. H replaces
 minute 0 in cron expressions: each job runs at its own minute of the same hour. With
---jitter, jobs that have less get that jitter instead. Each job that changes gets a
-new version; belfry job rollback reverts it. belfry load shows when it is busy.
+--jitter, jobs that have less get that jitter instead, unless they run as often as
+that. Each job that changes gets a new version, and belfry operation undo restores
+the one before. belfry load shows when it is busy.
 
 ` + About,
 		Example: `  belfry job spread --label team=billing --dry-run

@@ -2,6 +2,7 @@ package bulk_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -30,7 +31,12 @@ func TestManyJobs(t *testing.T) {
 	require.Regexp(t, `cancel: finished, 4 of (4|more than \d) done`, a.Good("run", "cancel", "--all"))
 	require.Contains(t, a.Good("job", "relabel", "--name", "job", "--set", "env=prod", "--remove", "team"), "4 of 4 done")
 	require.Contains(t, a.Good("job", "spread", "--all", "--dry-run"), "4 would change; the busiest minute")
-	require.Contains(t, a.Good("job", "spread", "--label", "env=prod"), "spread: finished, 4 of 4 done")
+	out = a.Good("job", "spread", "--label", "env=prod")
+	require.Contains(t, out, "spread: finished, 4 of 4 done")
+	undo := strings.Fields(out[strings.Index(out, "belfry operation undo"):])
+	require.Contains(t, a.Good(append(undo[1:], "--dry-run")...), "4 match; nothing was changed")
+	require.Contains(t, a.Good(undo[1:]...), "undo: finished, 4 of 4 done, 0 failed")
+	require.Contains(t, a.Good("job", "get", "job-1"), "0 * * * *")
 	require.Contains(t, a.Good("job", "delete", "--name", "job", "-o", "json"), `"done": 4`)
 	require.Contains(t, a.Good("job", "delete", "--all"), "no jobs: there is nothing to delete")
 	require.Contains(t, a.Belfry("", "operation", "items", "op_x").Failure.Error(), "op_x")

@@ -14,16 +14,16 @@ import (
 	belfry "github.com/belfry-dev/belfry/sdk/go"
 )
 
-// NewOperation returns the command that lists, follows and aborts operations.
+// NewOperation returns the command that lists, follows, aborts and undoes operations.
 func NewOperation() *cobra.Command {
 	return remote.Flags(usage.Group(&cobra.Command{
-		Use: "operation", Short: "List, follow and abort operations on many jobs or runs",
+		Use: "operation", Short: "List, follow, abort and undo operations on many jobs or runs",
 		Long: `An operation is work on many jobs or runs that the server does in the background,
 such as a redrive of all dead letters of a job. It survives the failure of any node.`,
 		Example: `  belfry operation list
   belfry operation get op_06f8m2tq5dtk1e7n9q0c3s5v7g
   belfry operation abort op_06f8m2tq5dtk1e7n9q0c3s5v7g`,
-	}, newOperationList(), newOperationGet(), newOperationItems(), newOperationAbort()))
+	}, newOperationList(), newOperationGet(), newOperationItems(), newOperationAbort(), newOperationUndo()))
 }
 
 // operationView is an operation that the server works on in the background.
@@ -153,4 +153,25 @@ func newOperationAbort() *cobra.Command {
 			return r.ShowDone(raw, terminal.Yellow.Render("aborted"), args[0])
 		}),
 	}
+}
+
+func newOperationUndo() *cobra.Command {
+	var f Flags
+	cmd := &cobra.Command{
+		Use: "undo OPERATION", Short: "Restore the versions of jobs from before an operation", Args: usage.Args(1, 1),
+		Long: `Restore the versions that jobs had before a relabel, a spread or an undo. It is an
+operation itself. Jobs that were changed or deleted since are left alone, and
+belfry operation items lists them.`,
+		Example: `  belfry operation undo op_06f8m2tq5dtk1e7n9q0c3s5v7g --dry-run
+  belfry operation undo op_06f8m2tq5dtk1e7n9q0c3s5v7g --note 'the wrong jobs'`,
+		RunE: remote.Run(func(ctx context.Context, r *remote.Server, args []string) error {
+			return f.post(ctx, r, operationPath(args[0])+":undo", map[string]any{})
+		}),
+	}
+	flags := cmd.Flags()
+	flags.BoolVar(&f.dryRun, "dry-run", false, "only count")
+	flags.BoolVar(&f.detach, "detach", false, "do not wait until it is done")
+	flags.IntVar(&f.rate, "rate", 0, "maximum number per second (default 50)")
+	flags.StringVar(&f.note, "note", "", "why")
+	return cmd
 }
