@@ -178,7 +178,7 @@ func (b *bundle) skipDueTimes(t *testing.T) {
 	})
 	_, err := b.pool.Exec(t.Context(), `
 WITH unserved AS (UPDATE partition SET missed_until = now() - interval '10 s')
-UPDATE cursor SET next_due_at = date_trunc('year', next_due_at) - interval '3 years'
+UPDATE cursor SET next_due_at = date_trunc('year', next_due_at) - interval '3 years', retry_at = now()
 WHERE (partition, id) = (SELECT partition, cursor_id FROM job WHERE name = 'skips due times')`)
 	require.NoError(t, err)
 	b.eventually(t, 1, `SELECT count(*) FROM cursor_skip WHERE count > 1`)
