@@ -117,14 +117,15 @@ RETURNING queue_id, admit, concurrency_key, concurrency_max, handler`
 // skipped.
 func (a *API) ResumeJob(ctx context.Context, o job.ChangeParams) (out job.Change, err error) {
 	err = a.changeJob(ctx, "resume", o, func(c *change) error {
-		out, err = c.resume(ctx, 0)
+		out, err = c.resume(ctx, 0, time.Time{})
 		return err
 	})
 	return out, err
 }
 
-// resume ends the pause of a job: at paused_until, if that has come or comes within the lead, or else now.
-func (c *change) resume(ctx context.Context, lead time.Duration) (job.Change, error) {
+// resume ends the pause of a job: at paused_until, if that has come or comes within the lead, or else now. What was due
+// since paused_until and before missedUntil was missed.
+func (c *change) resume(ctx context.Context, lead time.Duration, missedUntil time.Time) (job.Change, error) {
 	out := job.Change{Job: c.job.Job, Now: c.now}
 	if c.job.State != job.Paused {
 		return out, nil
@@ -133,7 +134,7 @@ func (c *change) resume(ctx context.Context, lead time.Duration) (job.Change, er
 	if err != nil {
 		return out, err
 	}
-	r := resume{change: c, definition: d, end: c.now}
+	r := resume{change: c, definition: d, end: c.now, missedUntil: missedUntil}
 	if until := c.job.PausedUntil; !until.IsZero() && !until.After(c.now.Add(lead)) {
 		r.end, r.ended = until.Add(-instant), true // an occurrence at exactly paused_until runs
 	}
@@ -160,6 +161,8 @@ type resume struct {
 	definition *definition
 	end        time.Time // the last instant of the pause
 	ended      bool      // at the time that was set for it
+
+	missedUntil time.Time
 
 	state    job.State
 	planFrom time.Time

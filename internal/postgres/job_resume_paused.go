@@ -22,8 +22,8 @@ const (
 	resumeLead = 2 * time.Second
 	// resumeRetry is when Belfry retries to resume a job that it could not resume.
 	resumeRetry = 30 * time.Second
-	// resumeLate is how late a resume may be before what was due since the end of the pause counts as missed. A resume
-	// takes that long only if it failed.
+	// resumeLate is how late a resume that failed may be before what was due since the end of the pause counts as
+	// missed. If many pauses end at the same time, resumes take longer, and runs are only late.
 	resumeLate = time.Minute
 )
 
@@ -123,7 +123,11 @@ func (a *API) endPause(ctx context.Context, end pauseEnd) (resumed bool, err err
 		until := c.job.PausedUntil
 		switch paused := c.job.State == job.Paused && !until.IsZero(); {
 		case paused && !until.After(c.now.Add(resumeLead)):
-			if _, err := c.resume(ctx, resumeLead); err != nil {
+			var missedUntil time.Time
+			if end.ResumeAt.After(until) { // it failed before: see retryResume
+				missedUntil = c.now.Add(-resumeLate)
+			}
+			if _, err := c.resume(ctx, resumeLead, missedUntil); err != nil {
 				return err
 			}
 			resumed = true
@@ -156,7 +160,7 @@ func (r *resume) sinceEnd(ctx context.Context) ([]job.DueTime, error) {
 	if until.Before(from) {
 		return nil, nil
 	}
-	missedUntil := later(gap.until, r.now.Add(-resumeLate))
+	missedUntil := later(gap.until, r.missedUntil)
 	if until.Before(missedUntil) { // one decision about all that was missed
 		until = missedUntil.Add(-instant)
 		r.planFrom = later(r.planFrom, missedUntil)

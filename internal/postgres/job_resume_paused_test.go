@@ -103,6 +103,7 @@ func TestOnlyThePauseIsPaused(t *testing.T) {
 		"cursor between the end and now":       {-105 * time.Second, job.MissedAll, true, true},
 		"the resume is late":                   {-30 * time.Second, job.MissedSkip, false, false},
 		"the resume is late, cursor behind":    {-30 * time.Second, job.MissedSkip, true, false},
+		"many resumes come before it":          {-85 * time.Second, job.MissedSkip, false, false},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -227,7 +228,27 @@ func TestTheSearchForEndsOfPausesIsBounded(t *testing.T) {
 	b.exec(`UPDATE job SET paused_until = now() - interval '1 h'`)
 	b.exec(`UPDATE job_pause_end SET resume_at = now() - interval '1 h'`)
 	require.Zero(t, resume(partition))
-	require.Equal(t, 1, resume(partition, partition+1))
+	require.Zero(t, resume(partition+1))
+	require.Equal(t, 1, resume(partition), "it was another node's")
+}
+
+// TestAResumeThatFailedIsMissed: missed.policy decides about what was due while a job could not be resumed.
+func TestAResumeThatFailedIsMissed(t *testing.T) {
+	t.Parallel()
+	b := setupJobs(t)
+	d := definition("a", everySecond)
+	d.Missed = job.Missed{Policy: job.MissedSkip}
+	j := b.create(d)
+	b.pauseUntil(j, b.now().Add(time.Hour))
+	b.back(j, 5*time.Minute)
+	b.plan(20 * time.Second)
+	b.exec(`UPDATE job SET paused_until = now() - interval '3 min'`)
+	b.exec(`UPDATE job_pause_end SET resume_at = now()`) // of the next try
+	n, err := b.store.ResumePaused(t.Context(), []int16{partition}, 10)
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	require.NotEmpty(t, b.fates(j)["missed"])
+	require.WithinDuration(t, b.now().Add(-time.Minute), b.live(j)[0].Due, 20*time.Second)
 }
 
 // TestAPauseEndedLongAgo: after an outage of weeks, a node that has already planned resumes the job too, and what was

@@ -179,7 +179,7 @@ func (a *API) changeAll(ctx context.Context, o *activeOperation, orders []job.Ch
 	case job.PauseJobs:
 		work = func(c *change) error { _, err := c.pause(ctx, o.Change.Note); return err }
 	case job.ResumeJobs:
-		work = func(c *change) error { _, err := c.resume(ctx, 0); return err }
+		work = func(c *change) error { _, err := c.resume(ctx, 0, time.Time{}); return err }
 	case job.DeleteJobs:
 		work = func(c *change) error { return c.delete(ctx) }
 	default:
