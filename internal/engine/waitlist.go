@@ -71,8 +71,8 @@ func (e *Engine) pollLimits(ctx context.Context) error {
 	if len(full) == 0 && len(waiters) == 0 {
 		return nil
 	}
-	if e.slots.left() == 0 {
-		for i := range waiters {
+	for i := range waiters {
+		if e.slots.left() == 0 || e.slots.hasShare(e.wheel.Namespace(waiters[i].Queue)) {
 			waiters[i].Priority = -1 // other nodes need not give way to runs that could not start
 		}
 	}

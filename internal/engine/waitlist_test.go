@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/access"
+	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/clock/clocktest"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/pgtest"
@@ -205,4 +206,31 @@ func TestALimitThatIsNew(t *testing.T) {
 	require.Eventually(t, func() bool { return g.open() == 10 }, time.Minute, 5*time.Millisecond)
 	close(g.release)
 	b.eventually(t, "all ran", `SELECT count(*) FROM run_history WHERE ended = 1`, 10)
+}
+
+// Runs that wait for slots of their namespace are no reason for other nodes to wait: the node may have free slots, but
+// only for other namespaces.
+func TestANodeWithoutASlotForANamespaceReportsNoWaiter(t *testing.T) {
+	t.Parallel()
+	b, g, _ := setupLimited(t)
+	b.engine.Namespaces = b.store
+	b.limit(t, "narrow", job.QueueLimits{MaxRunning: 1000})
+	create := func(from, to int) {
+		for i := from; i < to; i++ {
+			b.create(t, fmt.Sprintf("limited-%d", i), longAgo, narrow)
+		}
+	}
+	const first = 10
+	create(0, first)
+	b.start(t)
+	require.Eventually(t, func() bool { return g.open() == first }, time.Minute, 5*time.Millisecond)
+	started := clock.Elapsed()
+	require.Eventually(t, func() bool { return clock.Elapsed()-started > time.Second }, time.Minute, 50*time.Millisecond,
+		"a namespace whose runs are slow may not have all slots")
+	create(first, 60) // more than its share of the 50 slots
+	b.eventually(t, "no other node waits for them",
+		`SELECT count(*) FROM queue_waiter WHERE waiting > 0 AND priority = -1`, 1)
+	require.Less(t, g.open(), 50, "all slots are taken, so this test shows nothing")
+	close(g.release)
+	b.eventually(t, "all ran", `SELECT count(*) FROM run_history WHERE ended = 1`, 60)
 }
