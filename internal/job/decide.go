@@ -122,14 +122,17 @@ func (in *DecideInput) lost() Decision {
 const maxDeferred = 30_000
 
 func (in *DecideInput) deferred() Decision {
-	first := in.tries() <= 1 && in.Run.Origin.HasDeadline()
 	wait := min(max(in.Outcome.RetryAfter, 0), MaxRetryAfter)
-	switch {
-	case in.Run.Attempt >= maxDeferred:
+	if in.Run.Attempt >= maxDeferred {
 		in.Outcome.Retryable = true // nothing is wrong with the run itself
 		return in.failed()
-	case first && in.Policy.Deadline > 0 && in.Now.Add(wait).After(in.Run.DueAt.Add(time.Duration(in.Policy.Deadline))):
-		return Decision{Kind: DecideFinish, Ended: EndedSkipped, Reason: ReasonExpired}
+	}
+	if in.Policy.Deadline > 0 && in.tries() <= 1 && in.Run.Origin.HasDeadline() {
+		left := in.Run.DueAt.Add(time.Duration(in.Policy.Deadline)).Sub(in.Now)
+		if left <= 0 {
+			return Decision{Kind: DecideFinish, Ended: EndedSkipped, Reason: ReasonExpired}
+		}
+		wait = min(wait, left) // which is an estimate: its turn may come earlier
 	}
 	d := in.retry(wait)
 	d.Free, d.Record, d.DeferredReason = true, false, in.Outcome.Message

@@ -83,8 +83,12 @@ func TestDecide(t *testing.T) {
 			policy: job.Policy{Deadline: job.Duration(time.Hour)}, due: -time.Minute,
 			outcome: job.Outcome{Kind: job.Deferred}, want: deferFor(0, ""),
 		},
-		"deferred beyond its deadline it expires at once": {
+		"deferred beyond its deadline it is tried then": {
 			policy: job.Policy{Deadline: job.Duration(time.Hour)}, due: -time.Minute,
+			outcome: job.Outcome{Kind: job.Deferred, RetryAfter: time.Hour}, want: deferFor(59*time.Minute, ""),
+		},
+		"deferred at its deadline it expires": {
+			policy: job.Policy{Deadline: job.Duration(time.Minute)}, due: -time.Minute,
 			outcome: job.Outcome{Kind: job.Deferred, RetryAfter: time.Hour},
 			want:    job.Decision{Kind: job.DecideFinish, Ended: job.EndedSkipped, Reason: "expired"},
 		},
