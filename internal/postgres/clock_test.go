@@ -214,7 +214,7 @@ func TestTheMarkOfTheClock(t *testing.T) {
 	require.NoError(t, b.store.TrustClock(ctx, s), "another node with the same sample")
 	require.Equal(t, mark, b.mark())
 	s = renew()
-	require.Equal(t, s.Now, b.mark(), "renewals move it")
+	require.True(t, b.mark().After(mark) && b.mark().Before(s.Now), "renewals move it")
 	require.Equal(t, mark, s.Mark)
 
 	for _, ago := range []time.Duration{time.Hour, 11 * time.Second, -time.Second, -time.Hour} {

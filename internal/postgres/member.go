@@ -85,7 +85,13 @@ func (m *Members) Renew(ctx context.Context, id uuid.UUID, ttl time.Duration, ow
 	now, err = scanSample(m.db.QueryRow(ctx, renew, id, ttl, owns, slots, free), s.columns()...)
 	switch {
 	case err == nil:
-		return now, m.notice(ctx, id, now.Now, s)
+		err = m.notice(ctx, id, now.Now, s)
+		// Runs start by this time. now() is from before the commit, which may wait for a disk or a standby.
+		var after time.Time
+		if m.db.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&after) == nil {
+			now.Now = after.UTC()
+		}
+		return now, err
 	case noRows(err):
 		return now, ErrSessionExpired
 	default:
