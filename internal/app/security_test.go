@@ -138,7 +138,8 @@ func TestNoRouteIsOpen(t *testing.T) {
 	expired, expiredSecret := w.key(access.DefaultNamespace, access.Admin, time.Millisecond)
 	w.eventually(`SELECT now() > $1`, expired.ExpiresAt)
 	revoked, revokedSecret := w.key(access.DefaultNamespace, access.Admin, 0)
-	require.NoError(t, w.store.RevokeKey(t.Context(), access.DefaultNamespace, revoked.ID, "test"))
+	_, err := w.store.RevokeKey(t.Context(), access.DefaultNamespace, revoked.ID, "test")
+	require.NoError(t, err)
 	refused := map[string]string{
 		"none": "", "malformed": "bfk_nonsense", "unknown": access.FormatKey([32]byte{1, 2, 3}),
 		"expired": expiredSecret, "revoked": revokedSecret,

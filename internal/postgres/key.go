@@ -176,9 +176,10 @@ WHERE namespace_id = $1 ORDER BY id DESC LIMIT 1000`, namespace)
 const revokeKey = `
 UPDATE api_key SET revoked_at = coalesce(revoked_at, now()) WHERE namespace_id = $1 AND id = $2 RETURNING name`
 
-// RevokeKey revokes a key permanently.
-func (a *API) RevokeKey(ctx context.Context, namespace, id uuid.UUID, actor string) error {
-	return a.db.Tx(ctx, pool.In(namespace), "revoke key", func(tx pgx.Tx) error {
+// RevokeKey revokes a key permanently. It aborts the operations that the key began, and returns how many there were.
+func (a *API) RevokeKey(ctx context.Context, namespace, id uuid.UUID, actor string) (aborted int, err error) {
+	object := access.FormatKeyID(id)
+	err = a.db.Tx(ctx, pool.In(namespace), "revoke key", func(tx pgx.Tx) error {
 		var name string
 		err := tx.QueryRow(ctx, revokeKey, namespace, id).Scan(&name)
 		switch {
@@ -187,6 +188,13 @@ func (a *API) RevokeKey(ctx context.Context, namespace, id uuid.UUID, actor stri
 		case err != nil:
 			return err
 		}
-		return a.log.write(ctx, tx, auditParams{namespace, actor, "key.revoke", access.FormatKeyID(id)}, named{name})
+		if aborted, err = abortOperations(ctx, tx, namespace, object); err != nil {
+			return err
+		}
+		return a.log.write(ctx, tx, auditParams{namespace, actor, "key.revoke", object}, struct {
+			named
+			Aborted int `json:"aborted_operations,omitempty"`
+		}{named{name}, aborted})
 	})
+	return aborted, err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -204,18 +205,23 @@ WITH ended AS (
     RETURNING expires_at > now() AND used_at > now() - $3::interval AS live)
 SELECT count(*) FILTER (WHERE live) FROM ended`
 
-// RevokeLogins ends all login sessions of a key or a person, and returns how many there were.
-func (a *API) RevokeLogins(ctx context.Context, o access.RevokeLoginsParams) (ended int, err error) {
+// RevokeLogins ends all login sessions of a key or a person, and returns how many there were. It aborts the operations of
+// someone else, and returns their number too.
+func (a *API) RevokeLogins(ctx context.Context, o access.RevokeLoginsParams) (ended, aborted int, err error) {
 	err = a.db.Tx(ctx, pool.In(o.Namespace), "revoke login sessions", func(tx pgx.Tx) error {
-		row := tx.QueryRow(ctx, revokeLogins, o.Namespace, o.Owner, access.LoginIdle)
-		if err := row.Scan(&ended); err != nil || ended == 0 {
+		err := tx.QueryRow(ctx, revokeLogins, o.Namespace, o.Owner, access.LoginIdle).Scan(&ended)
+		if err == nil && !strings.HasSuffix(o.Actor, "["+o.Object+"]") {
+			aborted, err = abortOperations(ctx, tx, o.Namespace, o.Object)
+		}
+		if err != nil || ended+aborted == 0 {
 			return err
 		}
 		return a.log.write(ctx, tx, auditParams{o.Namespace, o.Actor, "session.revoke", o.Object}, struct {
 			Sessions int `json:"sessions"`
-		}{ended})
+			Aborted  int `json:"aborted_operations,omitempty"`
+		}{ended, aborted})
 	})
-	return ended, err
+	return ended, aborted, err
 }
 
 // DropLogins removes up to limit login sessions that have expired, and returns how many it removed.

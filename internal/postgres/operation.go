@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
@@ -69,6 +71,9 @@ func (s *Operations) BeginOperation(ctx context.Context, o job.OperationParams) 
 }
 
 func (s *Operations) begin(ctx context.Context, tx pgx.Tx, o *job.OperationParams, op *job.Operation) error {
+	if err := checkNotRevoked(ctx, tx, o.Namespace, o.Actor); err != nil {
+		return err
+	}
 	if err := replayOrClaim(ctx, tx, o.Namespace, o.Idempotent); err != nil {
 		return err
 	}
@@ -189,6 +194,32 @@ func (s *Operations) Operation(ctx context.Context, namespace, id uuid.UUID) (o 
 		return o, fmt.Errorf("read operation: %w", err)
 	}
 	return o, nil
+}
+
+// abortOperations ends the operations of a key or a person, and returns how many there were. Actors end in their id.
+func abortOperations(ctx context.Context, tx pgx.Tx, namespace uuid.UUID, id string) (int, error) {
+	aborted, err := tx.Exec(ctx, `UPDATE operation SET state = 'aborted', ended_at = now()
+		WHERE namespace_id = $1 AND state = 'running' AND right(actor, length($2)) = $2`, namespace, "["+id+"]")
+	return int(aborted.RowsAffected()), err
+}
+
+// checkNotRevoked returns an error if the actor is a key that was revoked: a node may know it for some seconds more. The
+// lock lets RevokeKey find what was begun before.
+func checkNotRevoked(ctx context.Context, tx pgx.Tx, namespace uuid.UUID, actor string) error {
+	key, err := access.ParseKeyID(strings.TrimSuffix(actor[strings.LastIndexByte(actor, '[')+1:], "]"))
+	if err != nil {
+		return nil // a person, or Belfry itself
+	}
+	var revoked bool
+	const lock = `SELECT revoked_at IS NOT NULL FROM api_key WHERE namespace_id = $1 AND id = $2 FOR SHARE`
+	err = tx.QueryRow(ctx, lock, namespace, key).Scan(&revoked)
+	switch {
+	case noRows(err):
+		return nil
+	case err == nil && revoked:
+		return fmt.Errorf("%w: the key has been revoked", ErrConflict)
+	}
+	return err
 }
 
 // AbortOperation ends an operation. What it has changed stays changed.

@@ -16,7 +16,7 @@ type Keys interface {
 	rest.Keys
 	CreateKey(ctx context.Context, o access.KeyParams) (access.APIKey, string, error)
 	Keys(ctx context.Context, namespace uuid.UUID) ([]access.APIKey, error)
-	RevokeKey(ctx context.Context, namespace, id uuid.UUID, actor string) error
+	RevokeKey(ctx context.Context, namespace, id uuid.UUID, actor string) (aborted int, err error)
 }
 
 func (s *Server) registerKeys() {
@@ -31,7 +31,7 @@ func (s *Server) registerKeys() {
 	}, s.listKeys)
 	rest.Register(s.api, rest.Operation{
 		ID: "revoke-key", Route: "POST /keys/{key}:revoke", Summary: "Revoke a key", Role: access.Admin,
-		Status: http.StatusNoContent,
+		Description: "Operations that the key began are aborted.",
 	}, s.revokeKey)
 	rest.Register(s.api, rest.Operation{
 		ID: "get-self", Route: "GET /self", Summary: "Get the key, or the person, that sends the request", Role: access.Viewer,
@@ -138,17 +138,27 @@ type KeyPath struct {
 	Key string `path:"key" maxLength:"40" doc:"The key's id, key_…, not its secret."`
 }
 
-func (s *Server) revokeKey(ctx context.Context, in *KeyPath) (*struct{}, error) {
+// RevokedKey says what ended with a key.
+type RevokedKey struct {
+	Aborted int `json:"aborted_operations" doc:"How many operations that the key began were aborted."`
+}
+
+type revokeKeyOutput struct {
+	Body RevokedKey
+}
+
+func (s *Server) revokeKey(ctx context.Context, in *KeyPath) (*revokeKeyOutput, error) {
 	id, err := access.ParseKeyID(in.Key)
 	if err != nil {
 		return nil, rest.NewProblem("not_found", "there is no such key in this namespace")
 	}
 	p := rest.Principal(ctx)
-	if err := s.opts.Keys.RevokeKey(ctx, p.Namespace, id, p.Actor()); err != nil {
+	aborted, err := s.opts.Keys.RevokeKey(ctx, p.Namespace, id, p.Actor())
+	if err != nil {
 		return nil, err
 	}
 	s.api.ForgetKey(id)
-	return nil, nil
+	return &revokeKeyOutput{RevokedKey{aborted}}, nil
 }
 
 // Self is who sends the request.

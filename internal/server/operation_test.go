@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-dev/belfry/internal/job"
 )
 
 // TestAnOperationThatFailsKeepsNoOtherBack: other operations go on, the progress stays correct, and in the
@@ -89,4 +91,43 @@ func (n *node) works(what string) {
 	worked, err := n.store.WorkOperation(n.t.Context())
 	require.NoError(n.t, err, what)
 	require.True(n.t, worked, what)
+}
+
+// TestARevokedKeyLeavesNoOperation: operations that a key began end with it, and those of others go on.
+func TestARevokedKeyLeavesNoOperation(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.makeMany(10)
+	leaked := b.call("POST", "/keys", `{"name":"leaked","role":"editor"}`).json(t)
+	begin := func(path string) string {
+		a := b.callAs(leaked["secret"].(string), "POST", path, `{"all":true,"rate":1}`)
+		require.Equal(t, 202, a.status, "%s", a.body)
+		return "/operations/" + a.json(t)["id"].(string)
+	}
+	one, two := begin("/jobs:delete"), begin("/jobs:pause")
+	ours := b.begin("/jobs:resume", `{"all":true,"rate":1}`)
+	worked, err := b.store.WorkOperation(t.Context())
+	require.NoError(t, err)
+	require.True(t, worked)
+
+	revoke := "/keys/" + leaked["id"].(string) + ":revoke"
+	require.EqualValues(t, 2, b.call("POST", revoke, "").json(t)["aborted_operations"])
+	for _, op := range []string{one, two} {
+		got := b.call("GET", op, "").json(t)
+		require.Equal(t, "aborted", got["state"])
+		require.NotEmpty(t, got["ended_at"])
+	}
+	require.Equal(t, 1, b.counted(`SELECT count(*) FROM audit_log
+		WHERE action = 'key.revoke' AND detail::jsonb->>'aborted_operations' = '2'`))
+	before := b.counted(`SELECT count(*) FROM audit_log WHERE actor LIKE 'key:leaked%'`)
+	b.finish(ours)
+	require.Equal(t, before, b.counted(`SELECT count(*) FROM audit_log WHERE actor LIKE 'key:leaked%'`))
+	require.EqualValues(t, 0, b.call("POST", revoke, "").json(t)["aborted_operations"], "again")
+
+	// Another node may know the key for some seconds.
+	_, err = b.store.BeginOperation(t.Context(), job.OperationParams{
+		Namespace: defaultNamespace, Kind: job.DeleteJobs, Set: job.OperationSet{Jobs: &job.Filter{}}, Rate: 1,
+		Actor: "key:leaked [" + leaked["id"].(string) + "]",
+	})
+	require.ErrorContains(t, err, "the key has been revoked")
 }

@@ -3907,8 +3907,17 @@ type RetryRunsRequest struct {
 	Rate int64 `json:"rate,omitempty,omitzero"`
 }
 
+// RevokedKey defines model for RevokedKey.
+type RevokedKey struct {
+	// AbortedOperations How many operations that the key began were aborted.
+	AbortedOperations int64 `json:"aborted_operations"`
+}
+
 // RevokedSessions defines model for RevokedSessions.
 type RevokedSessions struct {
+	// AbortedOperations How many operations of another person were aborted.
+	AbortedOperations int64 `json:"aborted_operations"`
+
 	// Revoked How many sessions have ended, including the one that sent the request.
 	Revoked int64 `json:"revoked"`
 }
@@ -6035,6 +6044,8 @@ type ClientInterface interface {
 
 	// RevokeKey Revoke a key
 	//
+	// Operations that the key began are aborted.
+	//
 	// Corresponds with POST /api/v1/keys/{key}:revoke (the `RevokeKey` operationId).
 	RevokeKey(ctx context.Context, key string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -7598,6 +7609,8 @@ func (c *RawClient) CreateKey(ctx context.Context, body CreateKeyJSONRequestBody
 }
 
 // RevokeKey Revoke a key
+//
+// Operations that the key began are aborted.
 //
 // Corresponds with POST /api/v1/keys/{key}:revoke (the `RevokeKey` operationId).
 func (c *RawClient) RevokeKey(ctx context.Context, key string, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -14455,6 +14468,8 @@ type ClientWithResponsesInterface interface {
 
 	// RevokeKeyWithResponse Revoke a key
 	//
+	// Operations that the key began are aborted.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/keys/{key}:revoke (the `RevokeKey` operationId).
@@ -17056,8 +17071,15 @@ func (r CreateKeyResponse) ContentType() string {
 type RevokeKeyResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *RevokedKey
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r RevokeKeyResponse) GetJSON200() *RevokedKey {
+	return r.JSON200
 }
 
 // GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
@@ -20243,6 +20265,8 @@ func (c *ClientWithResponses) CreateKeyWithResponse(ctx context.Context, body Cr
 
 // RevokeKeyWithResponse Revoke a key
 //
+// Operations that the key began are aborted.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /api/v1/keys/{key}:revoke (the `RevokeKey` operationId).
@@ -22764,8 +22788,12 @@ func ParseRevokeKeyResponse(rsp *http.Response) (*RevokeKeyResponse, error) {
 	}
 
 	switch {
-	case rsp.StatusCode == 204:
-		break // No content-type
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest RevokedKey
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Problem

@@ -115,7 +115,8 @@ func newKeyRevoke() *cobra.Command {
 	return &cobra.Command{
 		Use: "revoke KEY", Short: "Revoke a key, by its id or name", Args: usage.Args(1, 1),
 		Long: `Revoke a key, by its id, the beginning of its id, or its name. It stops working
-within 5 s. If several keys have the name, they are listed and none is revoked.`,
+within 5 s, and operations that it began are aborted. If several keys have the name,
+they are listed and none is revoked.`,
 		Example: `  belfry key revoke ci
   belfry key revoke key_06f8m2tq5dtk1e7n9q0c3s5v7g`,
 		RunE: remote.Run(func(ctx context.Context, r *remote.Server, args []string) error {
@@ -123,15 +124,32 @@ within 5 s. If several keys have the name, they are listed and none is revoked.`
 			if err != nil {
 				return err
 			}
-			if _, err := r.Post(ctx, "/keys/"+belfry.PathEscape(id)+":revoke", nil); err != nil {
-				return err
-			}
-			raw, err := json.Marshal(map[string]string{"id": id, "result": "revoked"})
+			raw, err := r.Post(ctx, "/keys/"+belfry.PathEscape(id)+":revoke", nil)
 			if err != nil {
 				return err
 			}
+			ended, err := terminal.Decode[abortedView](raw)
+			if err != nil {
+				return err
+			}
+			raw, err = json.Marshal(map[string]any{"id": id, "result": "revoked", "aborted_operations": ended.Aborted})
+			if err != nil {
+				return err
+			}
+			ended.note(r)
 			return r.ShowDone(raw, terminal.Red.Render("revoked"), args[0])
 		}),
+	}
+}
+
+// abortedView is how many operations ended with a key or a person.
+type abortedView struct {
+	Aborted int `json:"aborted_operations"`
+}
+
+func (v abortedView) note(r *remote.Server) {
+	if v.Aborted > 0 {
+		r.Note("operations aborted: %d", v.Aborted)
 	}
 }
 

@@ -77,8 +77,8 @@ func newSessionRevoke() *cobra.Command {
 		Long: `End all login sessions of your key in the web UI, on all nodes within 5 s. The key
 itself stays valid: belfry key revoke ends both.
 
-With --subject, end those of a person. The person can log in again until the identity
-provider refuses that.`,
+With --subject, end those of a person, and abort the operations that the person began.
+The person can log in again until the identity provider refuses that.`,
 		Example: `  belfry session revoke
   belfry session revoke --subject 248289761001`,
 		RunE: remote.Run(func(ctx context.Context, r *remote.Server, _ []string) error {
@@ -92,11 +92,13 @@ provider refuses that.`,
 			}
 			return r.Show(raw, func() error {
 				ended, err := terminal.Decode[struct {
+					abortedView
 					Revoked int `json:"revoked"`
 				}](raw)
 				if err != nil {
 					return err
 				}
+				ended.note(r)
 				r.Line("%s %d", terminal.Red.Render("ended"), ended.Revoked)
 				return nil
 			})

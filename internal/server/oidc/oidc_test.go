@@ -314,12 +314,23 @@ func TestAnAdminEndsTheSessionsOfAPerson(t *testing.T) {
 	}
 	list := send(node, "GET", base+"/api/v1/sessions?subject=4711", "", admin...).json(t)["items"].([]any)
 	require.Len(t, list, access.MaxLogins)
-	require.JSONEq(t, `{"revoked":0}`, send(node, "POST", base+"/api/v1/sessions:revoke?subject=4712", "", admin...).body)
-	require.JSONEq(t, `{"revoked":20}`, send(node, "POST", base+"/api/v1/sessions:revoke?subject=4711", "", admin...).body)
+	person := access.FormatPersonID(access.Person{Issuer: b.idp.issuer(), Subject: "4711"}.ID())
+	var operation uuid.UUID
+	b.read(&operation, `INSERT INTO operation (id, namespace_id, kind, filter, failed_until, rate, state, count, actor,
+		created_at, next_at) SELECT gen_random_uuid(), id, 'discard', '{}', now(), 1, 'running', 1, $1, now(), now()
+		FROM namespace WHERE id = $2 RETURNING id`, "user:ann ["+person+"]", access.DefaultNamespace)
+	revoke := func(subject string) string {
+		return send(node, "POST", base+"/api/v1/sessions:revoke?subject="+subject, "", admin...).body
+	}
+	require.JSONEq(t, `{"revoked":0,"aborted_operations":0}`, revoke("4712"))
+	require.JSONEq(t, `{"revoked":20,"aborted_operations":1}`, revoke("4711"))
+	var state string
+	b.read(&state, `SELECT state FROM operation WHERE id = $1`, operation)
+	require.Equal(t, "aborted", state)
 	require.Equal(t, http.StatusUnauthorized, send(node, "GET", base+"/api/v1/self", "", session...).status)
 	var object string
 	b.read(&object, `SELECT object FROM audit_log WHERE action = 'session.revoke'`)
-	require.Equal(t, access.FormatPersonID(access.Person{Issuer: b.idp.issuer(), Subject: "4711"}.ID()), object)
+	require.Equal(t, person, object)
 }
 
 // TestTheProviderIsDown: the browser sees why, and keys log in.

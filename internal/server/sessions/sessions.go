@@ -22,7 +22,7 @@ type Store interface {
 	CreateLogin(ctx context.Context, o access.LoginParams) (access.Login, string, error)
 	Logins(ctx context.Context, namespace, owner uuid.UUID) ([]access.Login, error)
 	EndLogin(ctx context.Context, p access.Principal) error
-	RevokeLogins(ctx context.Context, o access.RevokeLoginsParams) (ended int, err error)
+	RevokeLogins(ctx context.Context, o access.RevokeLoginsParams) (ended, aborted int, err error)
 	Namespaces(ctx context.Context) ([]access.Namespace, error)
 }
 
@@ -326,6 +326,7 @@ func (h *handlers) list(ctx context.Context, in *OwnerQuery) (*listOutput, error
 // RevokedSessions says how many sessions were ended.
 type RevokedSessions struct {
 	Revoked int `json:"revoked" doc:"How many sessions have ended, including the one that sent the request."`
+	Aborted int `json:"aborted_operations" doc:"How many operations of another person were aborted."`
 }
 
 type revokeOutput struct {
@@ -339,14 +340,14 @@ func (h *handlers) revoke(ctx context.Context, in *OwnerQuery) (*revokeOutput, e
 	if err != nil {
 		return nil, err
 	}
-	ended, err := h.Store.RevokeLogins(ctx, access.RevokeLoginsParams{
+	ended, aborted, err := h.Store.RevokeLogins(ctx, access.RevokeLoginsParams{
 		Namespace: p.Namespace, Owner: of.Key, Object: of.ID(), Actor: p.Actor(),
 	})
 	if err != nil {
 		return nil, err
 	}
 	h.api.ForgetKey(of.Key)
-	out := &revokeOutput{Body: RevokedSessions{ended}}
+	out := &revokeOutput{Body: RevokedSessions{ended, aborted}}
 	if p.Login != uuid.Nil && of.Key == p.Key {
 		out.SetCookie = rest.SessionCookie(ctx, "", 0)
 	}
