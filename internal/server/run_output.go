@@ -11,7 +11,7 @@ import (
 
 const (
 	outputPoll = time.Second // how often a waiting request looks for new output
-	maxWaiting = 32          // requests that wait at the same time; others do not wait
+	maxWaiting = 32          // requests that wait at the same time, shared by namespaces; others do not wait
 )
 
 type runOutputInput struct {
@@ -43,10 +43,10 @@ func (s *Server) getRunOutput(ctx context.Context, in *runOutputInput) (*getRunO
 	}
 	wait := time.Duration(in.Wait) * time.Second
 	if wait > 0 {
-		select {
-		case s.waiting <- struct{}{}:
-			defer func() { <-s.waiting }()
-		default:
+		namespace := rest.Principal(ctx).Namespace
+		if s.waiting.Take(namespace, 1) == nil {
+			defer s.waiting.Give(namespace, 1)
+		} else {
 			wait = 0
 		}
 	}
@@ -54,8 +54,11 @@ func (s *Server) getRunOutput(ctx context.Context, in *runOutputInput) (*getRunO
 	defer limit.Stop()
 	tick := time.NewTicker(outputPoll)
 	defer tick.Stop()
-	for {
+	for waited := false; ; waited = true {
 		out, err := s.readOutput(ctx, k, in)
+		if err == nil && waited {
+			err = rest.CheckKey(ctx)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -65,7 +68,7 @@ func (s *Server) getRunOutput(ctx context.Context, in *runOutputInput) (*getRunO
 		select {
 		case <-tick.C:
 		case <-limit.C:
-			return &getRunOutputOutput{out}, nil
+			wait = 0 // the next time is the last
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/server/rest"
 	"github.com/belfry-dev/belfry/internal/server/secrets"
 	"github.com/belfry-dev/belfry/internal/server/sessions"
+	"github.com/belfry-dev/belfry/internal/share"
 )
 
 // Options of a Server.
@@ -89,7 +90,7 @@ type Server struct {
 	opts    Options
 	api     *rest.API
 	jobs    *jobs.Handlers
-	waiting chan struct{} // one slot for each request that waits for output
+	waiting *share.Pool // of requests that wait for output
 }
 
 // groups of operations, in the order in which a reader needs them.
@@ -132,7 +133,7 @@ func New(o Options) *Server {
 		ExplainChoice: jobs.ExplainSchedule, Limits: o.Limits, Refused: o.Refused, Groups: groups, Observe: o.Observe,
 		Log: o.Log, Version: o.Version,
 	})
-	s := &Server{opts: o, api: api, waiting: make(chan struct{}, maxWaiting)}
+	s := &Server{opts: o, api: api, waiting: share.New(maxWaiting)}
 	s.jobs = jobs.Register(api, jobs.Options{
 		Store: o.Jobs, Verbs: o.Verbs, Versions: o.Versions, Runs: o.Ledger, Views: o.Views, Check: o.Check, Clear: o.Clear,
 	})
