@@ -86,7 +86,7 @@ is 1 if one did not succeed. Ctrl-C or --timeout ends the waiting, not the runs.
 	cmd.Flags().BoolVar(&wait, "wait", false, "wait until the runs have ended; exit with 1 if one did not succeed")
 	cmd.Flags().DurationVar(&timeout, "timeout", 0, "with --wait, the longest time to wait (default: no limit)")
 	cmd.Flags().BoolVar(&ifIdle, "if-idle", false, "refuse if a run of the job is due, in progress or retrying")
-	cmd.Flags().StringVar(&once, "idempotency-key", "", "triggered with this key before, in the last 24 hours: show that run")
+	cmd.Flags().StringVar(&once, "idempotency-key", "", "if used within 24 hours, show the run of then")
 	many.Add(cmd)
 	return cmd
 }

@@ -59,7 +59,9 @@ func TestTriggerOnce(t *testing.T) {
 	err := a.Belfry("", "job", "trigger", "report", "--if-idle").Failure
 	require.ErrorContains(t, err, "the job is not idle: run_")
 	require.Equal(t, 1, ExitCode(err))
-	for _, wrong := range [][]string{{"--all", "--if-idle"}, {"a", "b", "--idempotency-key", "x"}, {"--all", "--idempotency-key", "x"}} {
+	for _, wrong := range [][]string{
+		{"--all", "--if-idle"}, {"a", "b", "--idempotency-key", "x"}, {"--all", "--idempotency-key", "x"},
+	} {
 		require.Equal(t, 2, ExitCode(a.Belfry("", append([]string{"job", "trigger"}, wrong...)...).Failure))
 	}
 }

@@ -65,7 +65,8 @@ const (
 
 // OriginNames are the origins as the API, traces and the archive name them.
 var OriginNames = map[Origin]string{
-	FromSchedule: "schedule", FromTrigger: "trigger", FromBackfill: "backfill", FromMissed: "missed", FromRedrive: "redrive",
+	FromSchedule: "schedule", FromTrigger: "trigger", FromBackfill: "backfill", FromMissed: "missed",
+	FromRedrive: "redrive",
 }
 
 // Outcome is the result of an attempt.

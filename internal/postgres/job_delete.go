@@ -16,10 +16,10 @@ WITH gone AS (
     DELETE FROM run WHERE partition = $1 AND job_id = $2 AND state = 0 /* pending */ RETURNING *
 ), ended AS (
     INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, started_at, ended_at, ended, attempt,
-                             origin, status, session_id, queue_id, reason, attempts, idempotency_key)
+                             origin, status, session_id, queue_id, reason, attempts, idempotency_key, payload)
     SELECT partition, seq, version, job_id, due_at, run_at, claimed_at, $3,
            CASE WHEN attempt > 0 THEN 3 /* cancelled */ ELSE 4 /* skipped */ END, attempt,
-           origin, 0, session_id, queue_id, 'deleted', attempts, idempotency_key
+           origin, 0, session_id, queue_id, 'deleted', attempts, idempotency_key, payload
     FROM gone
     WHERE due_at <= $3 OR seq > 0 OR attempt > 0
     RETURNING ended

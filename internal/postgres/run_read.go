@@ -40,22 +40,18 @@ func (a *API) Run(ctx context.Context, namespace uuid.UUID, k job.Key) ([]job.En
 	return entries, nil
 }
 
-// runPayload reads the payload that a live run or a dead letter has of its own.
+// runPayload reads the payload that a run has of its own.
 const runPayload = `
 SELECT coalesce(
     (SELECT payload FROM run WHERE partition = $1 AND job_id = $2 AND due_at = $3 AND seq = $4),
-    (SELECT payload FROM dead_letter WHERE partition = $1 AND job_id = $2 AND due_at = $3 AND seq = $4))`
+    (SELECT payload FROM run_history_all WHERE job_id = $2 AND due_at = $3 AND seq = $4 ORDER BY ended_at DESC LIMIT 1))`
 
-// RunPayload returns the payload that the target receives, or has received, with a run. It is nil if there is none, and
-// for an ended run that a user triggered: history does not keep the payload of a trigger.
+// RunPayload returns the payload that the target receives, or has received, with a run. It is nil if there is none.
 func (a *API) RunPayload(ctx context.Context, namespace uuid.UUID, e job.Entry) (json.RawMessage, error) {
 	var own, whole *string
 	err := a.db.Tx(ctx, pool.In(namespace, pool.KeyLookups), "read payload", func(tx pgx.Tx) error {
 		if err := tx.QueryRow(ctx, runPayload, e.Partition, e.Job, e.DueAt, e.Seq).Scan(&own); err != nil || own != nil {
 			return err
-		}
-		if !e.Status.Live() && !e.DeadLetter && e.Seq > 0 && e.Origin != job.FromBackfill {
-			return nil
 		}
 		err := tx.QueryRow(ctx, oneVersion, e.Partition, e.Job, e.Version, namespace).Scan(nil, nil, nil, &whole)
 		if noRows(err) {

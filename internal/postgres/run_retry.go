@@ -11,9 +11,9 @@ import (
 	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
-// endedRun reads the newest end of a run, and the payload of its dead letter. History stores no payload.
+// endedRun reads the newest end of a run.
 const endedRun = `
-SELECT h.attempt, h.origin, h.due_to IS NOT NULL, d.job_id IS NOT NULL, d.payload,
+SELECT h.attempt, h.origin, h.due_to IS NOT NULL, d.job_id IS NOT NULL, coalesce(d.payload, h.payload),
        coalesce(d.idempotency_key, h.idempotency_key), h.ended, h.ended_at
 FROM run_history_all h
 LEFT JOIN dead_letter d ON d.partition = $1 AND d.job_id = $2 AND d.due_at = $3 AND d.seq = $4
@@ -142,10 +142,6 @@ func (e *ended) mayRetry(o job.RunParams, gone, deadOnly bool) error {
 	case e.isRange:
 		return fmt.Errorf(
 			"%w: it stands for a range of skipped occurrences; trigger the job, or backfill the range", ErrConflict,
-		)
-	case !e.dead && e.key.Seq > 0 && e.origin != job.FromBackfill:
-		return fmt.Errorf(
-			"%w: the payload that it was triggered with is no longer kept; trigger the job again", ErrConflict,
 		)
 	default:
 		return nil

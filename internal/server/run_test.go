@@ -67,8 +67,6 @@ func TestARunIsShownWithItsAttempts(t *testing.T) {
 	for _, key := range n.keys() {
 		require.Equal(t, run, key, "one idempotency key for all")
 	}
-	a = n.call("POST", "/runs/"+run+":retry", "")
-	require.Equal(t, 409, a.status, "the payload of a trigger that succeeded is gone: %s", a.body)
 	a = n.call("POST", "/runs/"+run+":cancel", "")
 	require.Equal(t, 409, a.status)
 	require.Contains(t, a.json(t)["detail"], "succeeded")
@@ -107,8 +105,7 @@ func TestARetryOfACertainEnd(t *testing.T) {
 	require.Equal(t, 200, n.call("POST", "/runs/"+run+":cancel", "").status)
 	a = n.call("POST", "/runs/"+run+":retry?attempt=1", "")
 	require.Contains(t, a.json(t)["detail"], "last ended with attempt 0, not 1")
-	a = n.call("POST", "/runs/"+run+":retry?attempt=0", "")
-	require.NotContains(t, a.json(t)["detail"], "last ended", "%s", a.body)
+	require.Equal(t, 202, n.call("POST", "/runs/"+run+":retry?attempt=0", "").status)
 	redrive := n.call("POST", "/dead-letters/"+runs[1]+":redrive?attempt=1", "")
 	require.Equal(t, 422, redrive.status, "a dead letter is the newest end")
 }

@@ -73,15 +73,10 @@ func (Run) Descriptions() map[string]string {
 	}
 }
 
-var originNames = map[job.Origin]Origin{
-	job.FromSchedule: "schedule", job.FromTrigger: "trigger", job.FromBackfill: "backfill", job.FromMissed: "missed",
-	job.FromRedrive: "redrive",
-}
-
 func wireRun(e job.Entry) Run {
 	r := Run{
 		ID: job.FormatRunID(e.Key), Job: job.FormatJobID(e.Job), JobName: e.JobName, Queue: e.Queue,
-		State: RunState(e.Status), Origin: originNames[e.Origin], DueAt: e.DueAt, RunAt: e.RunAt,
+		State: RunState(e.Status), Origin: Origin(job.OriginNames[e.Origin]), DueAt: e.DueAt, RunAt: e.RunAt,
 		StartedAt: rest.OptionalTime(e.BeganAt()), EndedAt: rest.OptionalTime(e.EndedAt),
 		Attempt: e.Attempt, Version: e.Version, Reason: string(e.Reason), Status: e.Code, Message: e.Message,
 		Dead: e.DeadLetter, OwnKey: e.OwnKey, DueTo: rest.OptionalTime(e.DueTo), Count: e.Count,
@@ -143,8 +138,7 @@ type RunDetail struct {
 // Descriptions implements rest.Described.
 func (RunDetail) Descriptions() map[string]string {
 	return map[string]string{
-		"payload": "What the target receives with the run, or has received. Absent: it has none, or it was the " +
-			"payload of a trigger and the run has ended without becoming a dead letter.",
+		"payload": "What the target receives with the run, or has received. Absent: it has none.",
 	}
 }
 

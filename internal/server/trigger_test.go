@@ -42,7 +42,8 @@ func TestTriggeredRunsWaitForEachOther(t *testing.T) {
 	}
 }
 
-// TestATriggerReplaces: with overlap replace the newest run wins, also if it was triggered.
+// TestATriggerReplaces: with overlap replace the newest run wins, also if it was triggered. No run is lost: the one that
+// was replaced can be retried with its payload.
 func TestATriggerReplaces(t *testing.T) {
 	t.Parallel()
 	n := setupNode(t)
@@ -53,8 +54,12 @@ func TestATriggerReplaces(t *testing.T) {
 	second := n.triggerWith(id, `{"payload":2}`)
 	require.Equal(t, "replaced", n.await("/runs/"+first, "state", "cancelled")["reason"])
 	n.await("/runs/"+second, "state", "running")
+	require.Equal(t, 202, n.call("POST", "/runs/"+first+":retry", "").status)
+	n.await("/runs/"+first, "state", "due")
 	close(n.release)
-	n.await("/runs/"+second, "state", "succeeded")
+	n.await("/runs/"+first, "state", "succeeded")
+	require.Equal(t, "succeeded", n.get("/runs/" + second)["state"], "an older run does not replace a newer one")
+	require.Equal(t, []string{"1", "2", "1"}, n.bodies())
 }
 
 // TestATriggerIfIdle: the request can refuse to wait. A refused request leaves its Idempotency-Key free.
@@ -79,4 +84,50 @@ func TestATriggerIfIdle(t *testing.T) {
 	a = again()
 	require.Equal(t, 202, a.status, "%s", a.body)
 	require.NotEqual(t, later, a.json(t)["id"])
+}
+
+// TestARetrySendsThePayloadOfTheTrigger, however the run ended. Reading the run shows the payload too.
+func TestARetrySendsThePayloadOfTheTrigger(t *testing.T) {
+	t.Parallel()
+	n := setupNode(t)
+	n.work()
+	retry := func(run, state, payload string) {
+		t.Helper()
+		n.await("/runs/"+run, "state", state)
+		require.Equal(t, payload, n.get("/runs/" + run)["payload"])
+		n.set("/no", 200)
+		a := n.call("POST", "/runs/"+run+":retry", "")
+		require.Equal(t, 202, a.status, "%s: %s", payload, a.body)
+		require.Equal(t, payload, a.json(t)["payload"])
+		n.await("/runs/"+run, "origin", "redrive")
+		n.await("/runs/"+run, "state", "succeeded")
+		got := n.bodies()
+		require.Equal(t, `"`+payload+`"`, got[len(got)-1])
+		n.set("/no", 400)
+	}
+	trigger := func(id, payload string) string { return n.triggerWith(id, `{"payload":"`+payload+`"}`) }
+
+	id := n.create("ok", yearly, "/ok", `"payload":"of the job"`)
+	run := trigger(id, "succeeded")
+	retry(run, "succeeded", "succeeded")
+	retry(run, "succeeded", "succeeded") // as a retried run
+
+	id = n.create("no", yearly, "/no")
+	retry(trigger(id, "dead"), "failed", "dead")
+	run = trigger(id, "discarded")
+	n.await("/runs/"+run, "dead_letter", true)
+	require.Equal(t, 204, n.call("POST", "/dead-letters/"+run+":discard", "").status)
+	retry(run, "failed", "discarded")
+
+	hangs := n.create("hangs", yearly, "/hang", `"deadline":"1s"`)
+	running, waits, expires := trigger(hangs, "running"), trigger(hangs, "waiting"), ""
+	n.await("/runs/"+running, "state", "running")
+	require.Equal(t, 200, n.call("POST", "/runs/"+waits+":cancel", "").status)
+	expires = trigger(hangs, "expired")
+	require.Equal(t, "expired", n.await("/runs/"+expires, "state", "skipped")["reason"])
+	require.Equal(t, 200, n.call("POST", "/runs/"+running+":cancel", "").status)
+	close(n.release)
+	retry(running, "cancelled", "running")
+	retry(waits, "cancelled", "waiting")
+	retry(expires, "skipped", "expired")
 }

@@ -1697,7 +1697,7 @@ type CancelledRun struct {
 	Node   string `json:"node,omitempty,omitzero"`
 	Origin Origin `json:"origin"`
 
-	// Payload What the target receives with the run, or has received. Absent: it has none, or it was the payload of a trigger and the run has ended without becoming a dead letter.
+	// Payload What the target receives with the run, or has received. Absent: it has none.
 	Payload interface{} `json:"payload,omitempty,omitzero"`
 
 	// Percent Progress as its worker reported it.
@@ -4052,7 +4052,7 @@ type RunDetail struct {
 	Node   string `json:"node,omitempty,omitzero"`
 	Origin Origin `json:"origin"`
 
-	// Payload What the target receives with the run, or has received. Absent: it has none, or it was the payload of a trigger and the run has ended without becoming a dead letter.
+	// Payload What the target receives with the run, or has received. Absent: it has none.
 	Payload interface{} `json:"payload,omitempty,omitzero"`
 
 	// Percent Progress as its worker reported it.
@@ -4661,7 +4661,7 @@ type TriggerRequest struct {
 	// At When the run is due, at most 366 days from now. Default now.
 	At time.Time `json:"at,omitempty,omitzero"`
 
-	// IfIdle 409 if a run of the job is due, in progress or retrying. Not with at.
+	// IfIdle 409 if a run of it is due, in progress or retrying.
 	IfIdle bool `json:"if_idle,omitempty,omitzero"`
 
 	// Payload Replaces the job's payload for this run.

@@ -30,8 +30,8 @@ WITH k AS MATERIALIZED (
             WHERE p.limit_kind = e.kind AND p.limit_id = e.id AND p.number = e.number LIMIT 1) x))
 )
 INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, started_at, ended_at, ended, attempt, origin,
-                         status, session_id, queue_id, attempts, idempotency_key, trace)
+                         status, session_id, queue_id, attempts, idempotency_key, trace, payload)
 SELECT partition, seq, version, job_id, due_at, run_at, claimed_at,
        greatest(run_at, claimed_at, (SELECT belfry_ledger_time())), 1 /* succeeded */, attempt, origin,
-       0, session_id, queue_id, attempts, idempotency_key, trace
+       0, session_id, queue_id, attempts, idempotency_key, trace, payload
 FROM ended

@@ -88,7 +88,7 @@ func (h *Handlers) resumeJob(ctx context.Context, in *resumeJobInput) (*resumeJo
 type TriggerRequest struct {
 	Payload rest.JSON `json:"payload,omitempty" doc:"Replaces the job's payload for this run."`
 	At      time.Time `json:"at,omitempty" doc:"When the run is due, at most 366 days from now. Default now."`
-	IfIdle  bool      `json:"if_idle,omitempty" doc:"409 if a run of the job is due, in progress or retrying. Not with at."`
+	IfIdle  bool      `json:"if_idle,omitempty" doc:"409 if a run of it is due, in progress or retrying."`
 }
 
 // TriggerInput is the input of trigger-job.
