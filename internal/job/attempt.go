@@ -46,7 +46,7 @@ type Completion struct {
 	Limits    []Limit       // whose permits its end frees, as far as the caller knows
 	OwnKey    string        // see Attempt; stored with the run
 	Trace     string        // see Attempt
-	Late      time.Duration // how long after its run time it started, if that is known
+	Late      time.Duration // how long after its run time it started, as the node measured it; 0: not known
 }
 
 // Completion is the attempt with an outcome.

@@ -55,7 +55,7 @@ func (e *Engine) CompleteSucceeded(ctx context.Context, done []job.Completion) (
 	ended := 0
 	var batch pgx.Batch // one round trip, one transaction
 	batch.Queue(pool.Apply(pool.KeyLookups))
-	batch.Queue(completeSucceeded, k.partition, k.job, k.dueAt, k.seq, attempt, sessionsOf(done)).
+	batch.Queue(completeSucceeded, k.partition, k.job, k.dueAt, k.seq, attempt, sessionsOf(done), lateOf(done)).
 		Exec(func(tag pgconn.CommandTag) error {
 			ended = int(tag.RowsAffected())
 			return nil

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -21,6 +22,7 @@ const maxDecided = 200
 var (
 	completeLock = statement("complete_lock")
 	endRun       = statement("end")
+	endAttempt   = strings.Replace(endRun, "/* started */ claimed_at", "$11", 1) // with the start of the attempt
 	buryRun      = statement("dead_letter")
 	retryRuns    = statement("retry")
 	acceptRun    = statement("accept")
@@ -67,6 +69,7 @@ type again struct {
 	record   []*string // see retry.sql
 	free     []bool
 	deferred []*string
+	began    []time.Time
 }
 
 type foundAttempt struct {
@@ -107,6 +110,9 @@ func (e *Engine) completeDecided(ctx context.Context, enter enterFunc, done []jo
 					Kind: job.Cancelled, Reason: job.ReasonDeleted, Status: o.Status, Message: o.Message,
 				}
 			}
+			if measured := c.Late - late; measured > 0 { // it was claimed before it started
+				began, late = began.Add(measured), c.Late
+			}
 			d.fenced--
 			d.found = append(d.found, foundAttempt{c, max(0, in.Now.Sub(began))})
 			decision := job.Decide(in)
@@ -116,7 +122,7 @@ func (e *Engine) completeDecided(ctx context.Context, enter enterFunc, done []jo
 			if c.OwnKey != "" {
 				d.batch.Queue(keepKey, c.Key.Partition, c.Key.Job, c.Key.DueAt, c.Key.Seq, c.OwnKey)
 			}
-			d.write(in, decision)
+			d.write(in, decision, began)
 			d.output(in, namespace)
 			if decision.Kind == job.DecideFinish {
 				pool.LedgerOf(tx).Ended(queue, decision.Ended, decision.Reason, 1)
@@ -171,6 +177,15 @@ func sessionsOf(done []job.Completion) pgtype.FlatArray[pgtype.UUID] {
 	return out
 }
 
+// lateOf returns how long after their run times attempts started.
+func lateOf(done []job.Completion) []time.Duration {
+	out := make([]time.Duration, len(done))
+	for i := range done {
+		out[i] = done[i].Late
+	}
+	return out
+}
+
 func splitCompletions(done []job.Completion) (keyColumns, []int16) {
 	keys, attempt := make([]job.Key, len(done)), make([]int16, len(done))
 	for i, d := range done {
@@ -199,14 +214,14 @@ type attemptRecord struct {
 	Worker    bool            `json:"worker,omitempty"`
 }
 
-// write queues the statements of one decision.
-func (d *decided) write(in job.DecideInput, decision job.Decision) {
+// write queues the statements of one decision on an attempt that began at an instant.
+func (d *decided) write(in job.DecideInput, decision job.Decision, began time.Time) {
 	k, o := in.Run.Key, in.Outcome
 	switch decision.Kind {
 	case job.DecideRetry:
-		d.again.add(in, decision)
+		d.again.add(in, decision, began)
 	case job.DecideWait:
-		d.batch.Queue(acceptRun, k.Partition, k.Job, k.DueAt, k.Seq, decision.ReportBy)
+		d.batch.Queue(acceptRun, k.Partition, k.Job, k.DueAt, k.Seq, decision.ReportBy, began)
 	default:
 		if decision.DeadLetter {
 			d.batch.Queue(buryRun, k.Partition, k.Job, k.DueAt, k.Seq, in.Now, string(decision.Reason), o.Message,
@@ -216,13 +231,13 @@ func (d *decided) write(in job.DecideInput, decision job.Decision) {
 		if o.Result != "" && o.Kind == job.Succeeded {
 			status, message = 0, "" // a worker's result replaces them
 		}
-		d.batch.Queue(endRun, k.Partition, k.Job, k.DueAt, k.Seq, in.Now, int16(decision.Ended), status,
-			string(decision.Reason), message, o.Result)
+		d.batch.Queue(endAttempt, k.Partition, k.Job, k.DueAt, k.Seq, in.Now, int16(decision.Ended), status,
+			string(decision.Reason), message, o.Result, began)
 	}
 }
 
 // add notes a run that is to be pending again.
-func (a *again) add(in job.DecideInput, decision job.Decision) {
+func (a *again) add(in job.DecideInput, decision job.Decision, began time.Time) {
 	o := in.Outcome
 	var record, deferred *string
 	if decision.Record {
@@ -238,6 +253,7 @@ func (a *again) add(in job.DecideInput, decision job.Decision) {
 	}
 	a.keys, a.runAt = append(a.keys, in.Run.Key), append(a.runAt, decision.RunAt)
 	a.record, a.free, a.deferred = append(a.record, record), append(a.free, decision.Free), append(a.deferred, deferred)
+	a.began = append(a.began, began)
 }
 
 // queueRetries queues the statement that makes runs pending again. Workers find theirs by themselves.
@@ -247,7 +263,7 @@ func (d *decided) queueRetries() {
 		return
 	}
 	k := splitKeys(a.keys)
-	d.batch.Queue(retryRuns, k.partition, k.job, k.dueAt, k.seq, a.runAt, a.record, a.free, a.deferred).
+	d.batch.Queue(retryRuns, k.partition, k.job, k.dueAt, k.seq, a.runAt, a.record, a.free, a.deferred, a.began).
 		Query(func(rows pgx.Rows) error {
 			var n int
 			var r job.Run

@@ -103,6 +103,42 @@ func TestAStaleAttemptChangesNothing(t *testing.T) {
 	require.Equal(t, 1, n, "once is enough")
 }
 
+// TestTheLedgerHasTheMeasuredStart: a run is claimed before its run time, and starts when its node says so.
+func TestTheLedgerHasTheMeasuredStart(t *testing.T) {
+	t.Parallel()
+	const inHistory, recorded, live = `SELECT started_at - run_at FROM run_history`,
+		`SELECT (attempts -> 0 ->> 'started_at')::timestamptz - due_at FROM run`, `SELECT claimed_at - run_at FROM run`
+	for name, c := range map[string]struct {
+		outcome job.Outcome
+		read    string
+	}{
+		"succeeded": {job.Outcome{Kind: job.Succeeded}, inHistory},
+		"failed":    {job.Outcome{Kind: job.Failed, Message: "no"}, inHistory},
+		"retried":   {job.Outcome{Kind: job.Failed, Retryable: true}, recorded},
+		"accepted":  {job.Outcome{Kind: job.Accepted}, live},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setupFence(t, schedule.Spec{At: clock.Now().Add(40 * time.Second).UTC().Format(time.RFC3339)})
+			claimed := b.claim(t, b.session, time.Minute)
+			require.Len(t, claimed, 1)
+			done := claimed[0].Completion(c.outcome)
+			done.Late = 120 * time.Millisecond
+			fenced, err := 0, error(nil)
+			if c.outcome.Kind == job.Succeeded {
+				fenced, err = b.store.CompleteSucceeded(t.Context(), []job.Completion{done})
+			} else {
+				_, fenced, err = b.store.CompleteDecided(t.Context(), []job.Completion{done})
+			}
+			require.NoError(t, err)
+			require.Zero(t, fenced)
+			var late time.Duration
+			require.NoError(t, b.pool.QueryRow(t.Context(), c.read).Scan(&late))
+			require.Equal(t, done.Late, late)
+		})
+	}
+}
+
 // TestAnAttemptOfAnotherSessionChangesNothing: after a failover that lost a claim, attempt 1 is given out again, and two
 // sessions work on an attempt 1 of the run. It belongs to the one that the row names.
 func TestAnAttemptOfAnotherSessionChangesNothing(t *testing.T) {

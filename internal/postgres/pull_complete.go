@@ -19,8 +19,7 @@ import (
 
 var (
 	completePulled = completeSucceeded + ` RETURNING job_id, due_at, seq, attempt, session_id,
-    extract(epoch FROM ended_at - greatest(started_at, run_at))::float8, coalesce(trace, ''),
-    greatest(started_at - run_at, '0')`
+    extract(epoch FROM ended_at - started_at)::float8, coalesce(trace, ''), started_at - run_at`
 	rescueWorkers = statement("rescue_workers")
 )
 
@@ -115,7 +114,8 @@ func (e *Engine) completePulled(ctx context.Context, done []job.Completion, take
 	}
 	var batch pgx.Batch // one round trip, one transaction
 	pool.InQueues(queuesOf(done), pool.KeyLookups, pool.OnePlan).Queue(&batch)
-	batch.Queue(completePulled, k.partition, k.job, k.dueAt, k.seq, attempt, sessionsOf(done)).Query(collect)
+	batch.Queue(completePulled, k.partition, k.job, k.dueAt, k.seq, attempt, sessionsOf(done), lateOf(done)).
+		Query(collect)
 	if err := e.db.SendBatch(ctx, &batch).Close(); err != nil {
 		return fmt.Errorf("complete %d runs of workers: %w", len(done), err)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/access"
@@ -214,4 +215,22 @@ func TestRunsAreListedByPages(t *testing.T) {
 	require.Len(t, items, 7, "history outlives its job")
 	require.Nil(t, items[0]["job_name"])
 	require.Equal(t, 409, n.call("POST", fmt.Sprintf("/runs/%s:retry", last), "").status)
+}
+
+// TestStartsAreMeasured: nodes claim runs ahead of time, and the ledger has when the delivery really began.
+func TestStartsAreMeasured(t *testing.T) {
+	t.Parallel()
+	n := setupNode(t)
+	n.create("often", "every 1s", "/ok")
+	n.create("failing", "every 1s", "/no", `"retry":{"max_attempts":1}`)
+	defer n.work()()
+	var succeeded, failed, early int
+	require.Eventually(t, func() bool {
+		err := n.pool.QueryRow(t.Context(), `
+SELECT count(*) FILTER (WHERE ended = 1), count(*) FILTER (WHERE ended = 2),
+       count(*) FILTER (WHERE ended IN (1, 2) AND started_at <= run_at)
+FROM run_history`).Scan(&succeeded, &failed, &early)
+		return assert.NoError(t, err) && succeeded >= 3 && failed >= 3
+	}, time.Minute, 50*time.Millisecond)
+	require.Zero(t, early, "none starts exactly when it is due, and none before")
 }

@@ -1,23 +1,25 @@
 -- Complete: moves runs whose attempt succeeded from the live table to history, and frees their permits. $1 to $4 name
 -- the runs, $5 their attempts, $6 the sessions that must have them: a stale attempt finds no row (fenced). The attempt
--- alone is not enough, because a failover or a restore may lose a claim, and then its number is given out again.
+-- alone is not enough, because a failover or a restore may lose a claim, and then its number is given out again. $7 is
+-- how long after its run time each started, as the node that delivered it measured: runs are claimed before that time.
 --
 -- A run whose row another transaction updated while this statement waited for the lock is not found either, because
 -- the new version of the row has an address that this statement does not see; the caller completes what is left with
 -- complete_lock.sql. For workers, RETURNING is added.
 WITH k AS MATERIALIZED (
     SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS job_id, unnest($3::timestamptz[]) AS due_at,
-           unnest($4::smallint[]) AS seq, unnest($5::smallint[]) AS attempt, unnest($6::uuid[]) AS session_id
+           unnest($4::smallint[]) AS seq, unnest($5::smallint[]) AS attempt, unnest($6::uuid[]) AS session_id,
+           unnest($7::interval[]) AS late
+), found AS MATERIALIZED (
+    SELECT x.address, k.late
+    FROM k, LATERAL (
+        SELECT r.ctid AS address FROM run r
+        WHERE r.partition = k.partition AND r.job_id = k.job_id AND r.due_at = k.due_at AND r.seq = k.seq
+          AND r.attempt = k.attempt AND r.state <> 0 /* live */ AND r.session_id = k.session_id
+        LIMIT 1 FOR UPDATE) x
 ), ended AS (
-    DELETE FROM run
-    WHERE ctid = ANY (ARRAY(
-        SELECT x.address
-        FROM k, LATERAL (
-            SELECT r.ctid AS address FROM run r
-            WHERE r.partition = k.partition AND r.job_id = k.job_id AND r.due_at = k.due_at AND r.seq = k.seq
-              AND r.attempt = k.attempt AND r.state <> 0 /* live */ AND r.session_id = k.session_id
-            LIMIT 1 FOR UPDATE) x))
-    RETURNING *
+    DELETE FROM run USING found WHERE run.ctid = found.address
+    RETURNING run.*, greatest(run.claimed_at, run.run_at + found.late) AS started_at
 ), freed AS (
     DELETE FROM permit WHERE ctid = ANY (ARRAY(
         SELECT x.address
@@ -31,7 +33,7 @@ WITH k AS MATERIALIZED (
 )
 INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, started_at, ended_at, ended, attempt, origin,
                          status, session_id, queue_id, attempts, idempotency_key, trace, payload)
-SELECT partition, seq, version, job_id, due_at, run_at, claimed_at,
-       greatest(run_at, claimed_at, (SELECT belfry_ledger_time())), 1 /* succeeded */, attempt, origin,
+SELECT partition, seq, version, job_id, due_at, run_at, started_at,
+       greatest(started_at, (SELECT belfry_ledger_time())), 1 /* succeeded */, attempt, origin,
        0, session_id, queue_id, attempts, idempotency_key, trace, payload
 FROM ended

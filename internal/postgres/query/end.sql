@@ -16,7 +16,7 @@ WITH ended AS (
 INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, started_at, ended_at, ended, attempt, origin,
                          status, session_id, queue_id, reason, message, attempts, idempotency_key, result,
                          trace, payload)
-SELECT partition, seq, version, job_id, due_at, run_at, claimed_at, $5, $6, attempt, origin,
+SELECT partition, seq, version, job_id, due_at, run_at, /* started */ claimed_at, $5, $6, attempt, origin,
        $7, session_id, queue_id, nullif($8, ''), nullif($9, ''), attempts, idempotency_key, nullif($10, ''),
        trace, payload
 FROM ended

@@ -6,15 +6,17 @@
 --       its session are added, with what the session may not say when the run is read: its name, and if it is a worker.
 --   $7  whether the attempt does not count against max_attempts
 --   $8  why the run was deferred; NULL: it was not. That the target of a node was busy says nothing about a worker.
+--   $9  when the attempt started
 WITH k AS MATERIALIZED (
     SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS job_id, unnest($3::timestamptz[]) AS due_at,
            unnest($4::smallint[]) AS seq, unnest($5::timestamptz[]) AS run_at, unnest($6::text[]) AS record,
            unnest($7::boolean[]) AS free, unnest($8::text[]) AS deferred_reason,
+           unnest($9::timestamptz[]) AS started_at,
            generate_subscripts($1::smallint[], 1) AS n
 ), ended AS MATERIALIZED (
     SELECT k.*, r.ctid AS address, r.queue_id, r.queue_permit, r.concurrency_key, r.key_permit,
            k.record::jsonb || CASE WHEN k.record IS NOT NULL THEN jsonb_build_object(
-               'started_at', greatest(r.claimed_at, r.run_at), 'session', r.session_id,
+               'started_at', k.started_at, 'session', r.session_id,
                'node', (SELECT s.name FROM session s WHERE s.id = r.session_id), 'worker', r.handler IS NOT NULL)
            END AS attempt
     FROM k, LATERAL (
