@@ -283,6 +283,21 @@ func TestEscapesAreHeld(t *testing.T) {
 	require.Equal(t, before, mounts(t))
 }
 
+// TestAToolOfTheListRunsNoOther: tar would start what its variable names, and run the job's input as a script.
+func TestAToolOfTheListRunsNoOther(t *testing.T) {
+	t.Parallel()
+	opts := options(t)
+	opts.Programs = append(opts.Programs, "/bin/tar")
+	const config = `{"program": "/bin/tar", "args": ["-cf", "/dev/null", "/bin/tar"], "stdin": "echo ran it\n"%s}`
+	target := start(t, opts)
+	got := target.Deliver(t.Context(), attempt(fmt.Sprintf(config, ""), time.Minute))
+	require.Equal(t, job.Succeeded, got.Kind, got.Message)
+	got = target.Deliver(t.Context(), attempt(fmt.Sprintf(config,
+		`, "env": {"TAR_OPTIONS": "--checkpoint=1 --checkpoint-action=exec=sh\\ /dev/stdin"}`), time.Minute))
+	require.NotContains(t, got.Output, "ran it")
+	require.Equal(t, job.Failed, got.Kind)
+}
+
 func (h *hostile) check(t *testing.T, got job.Outcome) {
 	t.Helper()
 	require.LessOrEqual(t, len(got.Output), command.MaxOutput)

@@ -22,6 +22,9 @@ func TestVariablesThatSteer(t *testing.T) {
 		"PATH", "IFS", "ENV", "BASH_ENV", "SHELLOPTS", "BASHOPTS", "PS4", "PERL5OPT", "PERL5LIB", "PERLLIB", "PYTHONPATH",
 		"PYTHONSTARTUP", "PYTHONWARNINGS", "RUBYOPT", "NODE_OPTIONS", "LD_PRELOAD", "LD_AUDIT", "GCONV_PATH",
 		"GLIBC_TUNABLES", "LOCPATH", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "GIT_SSH_COMMAND",
+		"TAR_OPTIONS", "PSQLRC", "PSQL_PAGER", "RSYNC_RSH", "RSYNC_CONNECT_PROG", "ZIPOPT", "SSH_ASKPASS",
+		"SSH_ASKPASS_REQUIRE", "SUDO_ASKPASS", "MANPAGER", "SYSTEMD_PAGER", "WGETRC", "CURL_HOME", "R_PROFILE_USER",
+		"GUILE_LOAD_PATH", "ERL_FLAGS", "VIMINIT", "EXINIT",
 	} {
 		err := target.Check([]byte(config(program, name)))
 		require.ErrorContains(t, err, "env."+name)
@@ -32,7 +35,7 @@ func TestVariablesThatSteer(t *testing.T) {
 		require.Contains(t, got.Message, name)
 		require.NoError(t, target.Check([]byte(config(image, name))), name)
 	}
-	for _, name := range []string{"MODE", "PGPASSWORD", "NODE_ENV", "PYTHONUNBUFFERED", "MY_PATH", "ENVIRONMENT"} {
+	for _, name := range []string{"MODE", "PGPASSWORD", "NODE_ENV", "PYTHONUNBUFFERED", "MY_PATH", "ENVIRONMENT", "PGHOST", "REGION"} {
 		require.NoError(t, target.Check([]byte(config(program, name))), name)
 	}
 }
