@@ -8,6 +8,7 @@ import (
 	"hash/crc32"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -119,6 +120,10 @@ func KeyLifeProblem() *problem.Problem {
 func (p KeyParams) Validate() error {
 	var c problem.Checker
 	job.CheckName(&c, p.Name)
+	if lower := strings.ToLower(p.Name); lower == "belfry" || strings.HasPrefix(lower, "key:") ||
+		strings.HasPrefix(lower, "user:") {
+		c.Add("name", problem.Quote(p.Name)+" is how versions and the audit log name others", "choose another name")
+	}
 	problem.OneOf(&c, "role", p.Role, append(slices.Clone(Roles), Worker)...)
 	checkKeyQueues(&c, p)
 	if p.ExpiresIn != 0 && (p.ExpiresIn < MinKeyLife || p.ExpiresIn > MaxKeyLife) {

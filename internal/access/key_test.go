@@ -127,6 +127,9 @@ func TestKeyParamsValidate(t *testing.T) {
 		"longest life": {
 			access.KeyParams{Name: "a", Role: access.Admin, ExpiresIn: access.MaxKeyLife}, []string{},
 		},
+		"like Belfry itself":    {access.KeyParams{Name: "Belfry", Role: access.Viewer}, []string{"name"}},
+		"like a person":         {access.KeyParams{Name: "user:ann", Role: access.Viewer}, []string{"name"}},
+		"like a key":            {access.KeyParams{Name: "key:ci", Role: access.Viewer}, []string{"name"}},
 		"nothing set":           {access.KeyParams{}, []string{"name", "role"}},
 		"unknown role":          {access.KeyParams{Name: "a", Role: "owner"}, []string{"role"}},
 		"worker without queues": {access.KeyParams{Name: "a", Role: access.Worker}, []string{"queues"}},
@@ -161,5 +164,16 @@ func TestValidateNamespace(t *testing.T) {
 	}
 	for _, bad := range []string{"", "-a", "a-", "A", "a.b", "a b", "ä", "a\n", strings.Repeat("a", 64)} {
 		require.Equal(t, []string{"name"}, fields(access.ValidateNamespace(bad)), bad)
+	}
+}
+
+// TestPersonName: a name has no id of its own, and no marks that make it look like another one.
+func TestPersonName(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{
+		" Ann Lee ": "Ann Lee", "ann@example.com [user_1]": "ann@example.com user_1",
+		"\u202eann\u200b": "ann", "a\x00b\x7f": "ab", "[]": "",
+	} {
+		require.Equal(t, want, access.PersonName(name))
 	}
 }

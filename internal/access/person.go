@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/google/uuid"
 
@@ -35,8 +36,17 @@ func ValidSubject(s string) bool {
 	return s != "" && len(s) <= maxPersonText && !strings.ContainsFunc(s, func(r rune) bool { return !printable(r) })
 }
 
-// PersonName returns the part of a name that is kept; empty if nothing of it can be.
-func PersonName(name string) string { return strings.TrimSpace(shorten(name, maxPersonText)) }
+// PersonName returns the part of a name that is kept; empty if nothing of it can be. Brackets are around ids, and marks
+// that cannot be seen could make a name look like another one.
+func PersonName(name string) string {
+	name = strings.Map(func(r rune) rune {
+		if r == '[' || r == ']' || unicode.Is(unicode.Cf, r) {
+			return -1
+		}
+		return r
+	}, name)
+	return strings.TrimSpace(shorten(name, maxPersonText))
+}
 
 // FormatPersonID is the public id of a person. It is not a secret.
 func FormatPersonID(id uuid.UUID) string { return "user_" + job.Alphabet.EncodeToString(id[:]) }

@@ -45,7 +45,7 @@ func TestAuditLog(t *testing.T) {
 	require.Regexp(t, `(?s)LOCAL.*\n  1 .*\n  2 `, a.Good("job", "preview", "report", "-n", "2"))
 	out := a.Good("audit", "list")
 	require.Contains(t, out, "note=moved")
-	require.Regexp(t, `\d+ +\S+ \S+ +test +job\.pause`, out)
+	require.Regexp(t, `\d+ +\S+ \S+ +test · key_\w+… +job\.pause`, out)
 	require.Less(t, strings.Index(out, "job.pause"), strings.Index(out, "job.create"), "newest first")
 	require.Regexp(t, `^verified: no entry was changed, of \d+\nseals: \d+ seals checked; the first sealed entry is 1\n`+
 		`mark of the last one: \d+:\S{44}\n$`, a.Good("audit", "verify"))

@@ -17,7 +17,7 @@ func TestOperations(t *testing.T) {
 	require.Contains(t, a.Belfry("", "operation", "list").Err, "no operations")
 	a.Good("dlq", "redrive", "--all", "--detach")
 	out := a.Good("operation", "list")
-	require.Regexp(t, `redrive +\w+ +0 of 0 +test +op_\w{26}`, out)
+	require.Regexp(t, `redrive +\w+ +0 of 0 +test · key_\w+… +op_\w{26}`, out)
 	id := strings.Fields(strings.Split(out, "\n")[1])
 	require.Contains(t, a.Good("operation", "get", id[len(id)-1]), "redrive")
 	require.Equal(t, "not_found", belfry.CodeOf(a.Belfry("", "operation", "get", "op_x").Failure))

@@ -106,8 +106,19 @@ func OnlyOne[T any](noun, name string, found []T, describe func(T) (id, about st
 	return "", usage.Errorf("%s matches more than one %s; name one of:%s", terminal.Clean(name), noun, b.String())
 }
 
-// ActorName returns the name of an actor without the id behind it.
+// shownOfID is how many characters of an id are shown after its kind.
+const shownOfID = 10
+
+// ActorName returns the name of an actor and the beginning of its id: names are not unique, and people choose them.
 func ActorName(actor string) string {
-	name, _, _ := strings.Cut(actor, " [")
-	return terminal.Dash(strings.TrimPrefix(name, "key:"))
+	i := strings.LastIndex(actor, " [")
+	if i < 0 { // Belfry itself
+		return terminal.Dash(actor)
+	}
+	id := strings.TrimSuffix(actor[i+2:], "]")
+	if end := strings.IndexByte(id, '_') + 1 + shownOfID; end < len(id) {
+		id = id[:end] + "…"
+	}
+	_, name, _ := strings.Cut(actor[:i], ":")
+	return name + " · " + id
 }

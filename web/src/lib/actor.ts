@@ -1,9 +1,11 @@
 /**
- * The name of an actor of the audit log: "key:ci [key_06f8…]" is ci, "user:ann@example.com [user_06f8…]" is the person,
- * and belfry is Belfry itself.
+ * An actor of the audit log by its name and the beginning of its id, because names are not unique and people choose them:
+ * "key:ci [key_06f8m2tq5dtk…]" is ci · key_06f8m2tq5d…, "user:ann [user_…]" is the person, and belfry is Belfry itself.
  */
 export function actorName(actor: string | undefined): string {
   if (!actor) return '';
   if (actor === 'belfry') return 'Belfry';
-  return actor.replace(/ \[[^\]]*\]$/, '').replace(/^(key|user):/, '');
+  const [, name, id] = /^\w+:(.*) \[([^\]]*)\]$/s.exec(actor) ?? [];
+  if (id === undefined) return actor;
+  return `${name} · ${id.replace(/^([a-z]+_.{10}).+/, '$1…')}`;
 }

@@ -45,7 +45,7 @@ const fields: Field[] = [
 
 const columns: Column<Entry>[] = [
   { head: 'When', width: '200px', cell: (e) => <When at={e.at} seconds utc={false} /> },
-  { head: 'By', width: '150px', from: 'tablet', cell: (e) => <span title={e.actor}>{actorName(e.actor)}</span> },
+  { head: 'By', width: '260px', from: 'tablet', cell: (e) => <span title={e.actor}>{actorName(e.actor)}</span> },
   { head: 'Action', width: '150px', cell: (e) => <code>{e.action}</code> },
   {
     head: 'Object',

@@ -19,7 +19,7 @@ export function AuditTab({ job }: { job: Job }) {
   const columns: Column<Entry>[] = [
     { head: 'When', width: '260px', cell: (e) => <When at={e.at} zone={job.zone} seconds /> },
     { head: 'Action', width: '160px', cell: (e) => <code>{e.action}</code> },
-    { head: 'By', width: '180px', cell: (e) => <span title={e.actor}>{actorName(e.actor)}</span> },
+    { head: 'By', width: '260px', cell: (e) => <span title={e.actor}>{actorName(e.actor)}</span> },
     { head: 'Detail', from: 'tablet', cell: (e) => <code className="dim">{JSON.stringify(e.detail)}</code> },
   ];
   return (

@@ -58,7 +58,7 @@ const columns: Column<Operation>[] = [
       </>
     ),
   },
-  { head: 'By', width: '140px', from: 'tablet', cell: (o) => <span title={o.created_by}>{actorName(o.created_by)}</span> },
+  { head: 'By', width: '260px', from: 'tablet', cell: (o) => <span title={o.created_by}>{actorName(o.created_by)}</span> },
   { head: 'Begun', width: '100px', right: true, cell: (o) => <Ago at={o.created_at} /> },
 ];
 

@@ -46,7 +46,7 @@ export function KeysTab() {
           <span className="dim">never</span>
         ),
     },
-    { head: 'Created by', width: '150px', from: 'desktop', cell: (k) => <span title={k.created_by}>{actorName(k.created_by)}</span> },
+    { head: 'Created by', width: '260px', from: 'desktop', cell: (k) => <span title={k.created_by}>{actorName(k.created_by)}</span> },
     { head: 'Created', width: '110px', right: true, from: 'desktop', cell: (k) => <Ago at={k.created_at} /> },
     {
       head: <span className="sr">Actions</span>,

@@ -24,7 +24,7 @@ export function SecretsTab() {
     { head: 'Name', cell: (s) => <b className={css.name}>{s.name}</b> },
     { head: 'Version', width: '84px', right: true, cell: (s) => s.version },
     { head: 'Updated', width: '110px', right: true, cell: (s) => <Ago at={s.updated_at} /> },
-    { head: 'By', width: '160px', from: 'tablet', cell: (s) => <span title={s.updated_by}>{actorName(s.updated_by)}</span> },
+    { head: 'By', width: '260px', from: 'tablet', cell: (s) => <span title={s.updated_by}>{actorName(s.updated_by)}</span> },
     {
       head: 'Previous value used until',
       width: '220px',
