@@ -71,6 +71,12 @@ export const test = base.extend<{ watched: Watched; user: Page }>({
       if (m.type() === 'error' && !/status of (400|401|403|404|409|412|422|429|503)/.test(m.text())) faults.push(`console: ${m.text()}`);
     });
     await page.addInitScript(() => {
+      // What a dialog shows must be known.
+      const wrong = /\b(undefined|NaN)\b|\[object /;
+      new MutationObserver(() => {
+        for (const d of document.querySelectorAll<HTMLElement>('[role=dialog]'))
+          if (wrong.test(d.innerText)) console.error(`a dialog shows ${wrong.exec(d.innerText)![0]}: ${d.innerText}`);
+      }).observe(document, { childList: true, subtree: true, characterData: true });
       document.addEventListener('securitypolicyviolation', (e) => console.error(`policy violation: ${e.violatedDirective} ${e.blockedURI}`));
     });
     await use({ faults });

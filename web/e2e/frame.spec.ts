@@ -106,3 +106,35 @@ test('plain HTTP from another machine: the login page says why it cannot work', 
   await expect(page.getByLabel('API key')).toHaveValue(place().key);
   await browser.close();
 });
+
+test('times are those of the node, whatever the clock of the browser says', async ({ user: page }) => {
+  await page.clock.setFixedTime(Date.now() + 600_000);
+  await open(page, '/jobs?name=usage-rollup');
+  const row = page.getByRole('row', { name: /usage-rollup/ });
+  await expect(row).toContainText(/in \d+ s|now/);
+  await expect(row).not.toContainText('min ago');
+});
+
+test('Ctrl K opens the job that was typed, however slow the node is', async ({ user: page }) => {
+  await page.route('**/api/v1/jobs?name=*', async (route) => {
+    await new Promise((done) => setTimeout(done, 250));
+    await route.continue();
+  });
+  await page.keyboard.press('Control+k');
+  await page.getByRole('combobox').pressSequentially('feed-partner-17', { delay: 20 });
+  await page.keyboard.press('Enter');
+  await expect(page.getByRole('heading', { name: 'feed-partner-17' })).toBeVisible();
+});
+
+test('a rejected input is not stale data, and the job page has its keys', async ({ user: page }) => {
+  await open(page, '/jobs/new');
+  await page.getByLabel('Expression').fill('61 2 * * *');
+  await expect(page.getByLabel('Expression')).toHaveAttribute('aria-invalid', 'true');
+  await expect(page.locator('[data-live]')).toHaveAttribute('data-live', 'live');
+  await open(page, '/jobs/usage-rollup');
+  await page.keyboard.press('t');
+  await expect(page.getByRole('dialog', { name: 'Trigger usage-rollup' })).toBeVisible();
+  await page.keyboard.press('Escape');
+  await page.keyboard.press('p');
+  await expect(page.getByRole('dialog', { name: 'Pause usage-rollup' })).toBeVisible();
+});

@@ -80,3 +80,38 @@ test('a viewer sees no action that it may not do', async ({ page }) => {
   await page.goto(at('/audit'));
   await expect(page.getByText('The audit log needs the role admin.')).toBeVisible();
 });
+
+test('a redrive shows what it acts on, by name', async ({ user: page }) => {
+  await page.goto(at('/dead-letters'));
+  await page.getByRole('button', { name: 'Redrive…' }).first().click();
+  const dialog = page.getByRole('dialog');
+  await expect(dialog.getByText('Such as')).toBeVisible();
+  await expect(dialog.locator('dd', { hasText: /, due|due / }).first()).toContainText(/^[a-z-]+\s*due \d/);
+});
+
+test('a spread changes the jobs of its minute only, and its operation can be undone', async ({ user: page }) => {
+  const jobs = ['a', 'b', 'c', 'd', 'e', 'f'].map((x) => ({
+    name: `spread-${x}`, schedule: { cron: '0 4 * * *' }, target: { kind: 'noop' }, labels: { spread: 'yes' },
+  }));
+  await call('POST', '/jobs:bulk', [...jobs, { ...jobs[0], name: 'spread-later', schedule: { cron: '0 5 * * *' } }].map((j) => JSON.stringify(j)).join('\n'),
+    'application/x-ndjson');
+  const four = new Date();
+  four.setUTCHours(4, 0, 0, 0);
+  if (four.getTime() < Date.now() + 120_000) four.setUTCDate(four.getUTCDate() + 1);
+  await page.goto(at(`/load?at=${four.toISOString()}`));
+  await page.getByRole('button', { name: 'Spread these…' }).click();
+  const dialog = page.getByRole('dialog');
+  await expect(dialog.getByText('Spread the jobs of 04:00 UTC')).toBeVisible();
+  await dialog.getByRole('button', { name: /^Spread \d+ jobs?$/ }).click();
+  await expect(page).toHaveURL(/operations\/op_/);
+  await expect(page.getByText('Finished', { exact: false }).first()).toBeVisible();
+  const schedules = async () => Promise.all([...jobs.map((j) => j.name), 'spread-later', 'heartbeat'].map(async (n) =>
+    (await call<{ version: number }>('GET', `/jobs/${n}`)).version));
+  expect(await schedules()).toEqual([2, 2, 2, 2, 2, 2, 1, 1]);
+  await page.getByRole('button', { name: 'Undo…' }).click();
+  await dialog.getByRole('button', { name: /^Restore \d+ jobs?$/ }).click();
+  await expect(page.getByRole('heading', { name: /^Undo the change/ })).toBeVisible();
+  await expect(page.getByText('Finished', { exact: false }).first()).toBeVisible();
+  expect(await schedules()).toEqual([3, 3, 3, 3, 3, 3, 1, 1]);
+  expect((await call<{ schedule: { cron: string } }>('GET', '/jobs/spread-a')).schedule.cron).toBe('0 4 * * *');
+});

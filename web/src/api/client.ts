@@ -1,4 +1,5 @@
 import createClient, { type Middleware } from 'openapi-fetch';
+import { heard } from '../lib/time';
 import type { components, paths } from './schema.gen';
 
 export type Schemas = components['schemas'];
@@ -35,6 +36,9 @@ const header: Middleware = {
   onRequest({ request }) {
     request.headers.set('Belfry-UI', '1');
   },
+  onResponse({ response }) {
+    heard(response.headers.get('Date'));
+  },
 };
 client.use(header);
 
@@ -60,6 +64,20 @@ function problemOf(response: Response, body: unknown): ApiProblem {
   return new ApiProblem(response.status, (body ?? {}) as Record<string, unknown>, Number.isFinite(retry) ? retry : 0);
 }
 
+/** An answer of the node, or the problem that there is none. */
+async function ask(path: string, init: RequestInit, signal?: AbortSignal): Promise<Response> {
+  try {
+    const response = await fetch(path, {
+      ...init, credentials: 'same-origin', headers: { 'Belfry-UI': '1', ...init.headers }, signal: signal ?? null,
+    });
+    heard(response.headers.get('Date'));
+    return response;
+  } catch (e) {
+    if (e instanceof DOMException && e.name === 'AbortError') throw e;
+    throw unreachable();
+  }
+}
+
 // Snapshots carry an ETag: if nothing has changed, the answer is 304 and the old data stays.
 const snapshots = new Map<string, { etag: string; data: unknown }>();
 const maxSnapshots = 50;
@@ -70,15 +88,8 @@ export const forgetSnapshots = (): void => snapshots.clear();
 /** GET with If-None-Match, for answers with an ETag. */
 export async function snapshot<T>(path: string, signal?: AbortSignal): Promise<T> {
   const old = snapshots.get(path);
-  const headers: Record<string, string> = { 'Belfry-UI': '1', Accept: 'application/json' };
-  if (old) headers['If-None-Match'] = old.etag;
-  let response: Response;
-  try {
-    response = await fetch(path, { credentials: 'same-origin', headers, signal: signal ?? null });
-  } catch (e) {
-    if (e instanceof DOMException && e.name === 'AbortError') throw e;
-    throw unreachable();
-  }
+  const headers = { Accept: 'application/json', ...(old ? { 'If-None-Match': old.etag } : {}) };
+  const response = await ask(path, { headers }, signal);
   if (response.status === 304 && old) return old.data as T;
   if (!response.ok) throw problemOf(response, await response.json().catch(() => undefined));
   const data = (await response.json()) as T;
@@ -92,13 +103,7 @@ export async function snapshot<T>(path: string, signal?: AbortSignal): Promise<T
 
 /** The text of an answer, for JSON whose numbers must stay exact. */
 export async function text(path: string, signal?: AbortSignal): Promise<string> {
-  let response: Response;
-  try {
-    response = await fetch(path, { credentials: 'same-origin', headers: { 'Belfry-UI': '1' }, signal: signal ?? null });
-  } catch (e) {
-    if (e instanceof DOMException && e.name === 'AbortError') throw e;
-    throw unreachable();
-  }
+  const response = await ask(path, {}, signal);
   if (!response.ok) throw problemOf(response, await response.json().catch(() => undefined));
   return response.text();
 }
@@ -107,16 +112,7 @@ export async function text(path: string, signal?: AbortSignal): Promise<string> 
 export async function send(
   method: 'POST' | 'PUT', path: string, body: string, headers: Record<string, string> = {}, signal?: AbortSignal,
 ): Promise<string> {
-  let response: Response;
-  try {
-    response = await fetch(path, {
-      method, body, credentials: 'same-origin', signal: signal ?? null,
-      headers: { 'Belfry-UI': '1', 'Content-Type': 'application/json', ...headers },
-    });
-  } catch (e) {
-    if (e instanceof DOMException && e.name === 'AbortError') throw e;
-    throw unreachable();
-  }
+  const response = await ask(path, { method, body, headers: { 'Content-Type': 'application/json', ...headers } }, signal);
   const answer = await response.text();
   if (response.ok) return answer;
   let problem: unknown;

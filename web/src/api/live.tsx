@@ -78,6 +78,9 @@ export function useData<T>({ key, get, every, keep, enabled = true }: Options<T>
   return useQuery(options);
 }
 
+/** Whether a read failed because the node did not answer. That it rejects a request says nothing about the age of the data. */
+const unanswered = (e: Error): boolean => !(e instanceof ApiProblem) || e.status === 0 || e.status === 429 || e.status >= 500;
+
 /** The age of the oldest data on the screen that is polled, in milliseconds, and whether a poll has failed. */
 export function useFreshness(): { age: number; failed: boolean; polled: boolean; every: number } {
   const client = useQueryClient();
@@ -88,7 +91,8 @@ export function useFreshness(): { age: number; failed: boolean; polled: boolean;
     let every = 0;
     for (const q of client.getQueryCache().findAll({ type: 'active' })) {
       const own = Number(q.meta?.every ?? 0);
-      if (q.state.status === 'error' || q.state.fetchFailureCount > 0) failed = true;
+      const error = q.state.error ?? q.state.fetchFailureReason;
+      if (error && unanswered(error)) failed = true;
       if (!own || !q.state.dataUpdatedAt) continue;
       polled = true;
       every = Math.max(every, own);

@@ -98,7 +98,7 @@ export function Frame() {
             <button type="button" className={css.find} onClick={() => setPalette(true)}>
               <Icon name="search" />
               <b className="sr">Find</b>
-              <span>Find a job, run or action</span>
+              <span>Find a job, run or screen</span>
               <Kbd>Ctrl K</Kbd>
             </button>
             <span className="grow" />
@@ -284,8 +284,8 @@ function Tabs() {
 function LiveChip() {
   const { paused, setPaused } = useLive();
   const { age, failed, polled, every } = useFreshness();
-  const stale = polled && !paused && (failed || age > 3 * every + 3000);
-  const text = paused ? 'Paused' : stale ? 'Stale' : 'Live';
+  const stale = failed || (polled && age > 3 * every + 3000);
+  const text = paused ? 'Paused' : stale ? 'Stale' : polled ? 'Live' : 'Loading';
   return (
     <button
       type="button"

@@ -72,13 +72,15 @@ export function useShortcut(key: string, run: Handler, on = true): void {
 /** What the help lists. */
 export const shortcuts: [string, string][] = [
   ['/', 'Go to the filter of the list'],
-  ['Ctrl K', 'Find a job, a run or an action'],
+  ['Enter  ↓', 'From the filter to the rows'],
+  ['Ctrl K', 'Find a job, a run or a screen'],
   ['g o', 'Go to Overview'],
   ['g j', 'Go to Jobs'],
   ['g r', 'Go to Runs'],
   ['g d', 'Go to Dead letters'],
   ['g l', 'Go to Load'],
   ['g q', 'Go to Queues'],
+  ['g p', 'Go to Operations'],
   ['g c', 'Go to Cluster'],
   ['g a', 'Go to Audit'],
   ['g s', 'Go to Settings'],

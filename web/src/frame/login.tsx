@@ -3,6 +3,7 @@ import { useQueryClient } from '@tanstack/react-query';
 import { useEffect, useRef, useState } from 'react';
 import { api, ApiProblem, unwrap } from '../api/client';
 import { setSession } from '../api/session';
+import { commands } from '../lib/commands';
 import { Button, Command } from '../ui/control';
 import { Icon } from '../ui/icon';
 import { ProblemView } from '../ui/state';
@@ -113,7 +114,7 @@ export function Login() {
           Log in
         </Button>
         <p className="dim">An admin creates a key with</p>
-        <Command>belfry key create --role operator NAME</Command>
+        <Command>{commands.loginKey}</Command>
       </form>
     </main>
   );

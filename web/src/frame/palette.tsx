@@ -1,6 +1,6 @@
 import { Modal } from '@mantine/core';
 import { useNavigate } from '@tanstack/react-router';
-import { useId, useState, type KeyboardEvent } from 'react';
+import { useEffect, useId, useState, type KeyboardEvent } from 'react';
 import { api, unwrap } from '../api/client';
 import { useData } from '../api/live';
 import { useSession, type Role } from '../api/session';
@@ -25,21 +25,31 @@ const screens: { to: string; label: string; icon: IconName; role?: Role }[] = [
   { to: '/settings', label: 'Settings', icon: 'settings' },
 ];
 
+/** The jobs whose names have the text: first the name itself, then those that begin with it. Others are of an earlier search. */
+export function ranked<T extends { name: string }>(jobs: T[], text: string): T[] {
+  const wanted = text.toLowerCase();
+  const rank = (j: T) => [j.name.toLowerCase() !== wanted, !j.name.toLowerCase().startsWith(wanted)].filter(Boolean).length;
+  return jobs.filter((j) => j.name.toLowerCase().includes(wanted)).toSorted((a, b) => rank(a) - rank(b)).slice(0, 8);
+}
+
 /** Finds a job by a part of its name, a run or job by its id, or a screen. */
 export function Palette({ close }: { close: () => void }) {
   useReturnFocus();
   const [text, setText] = useState('');
   const [at, setAt] = useState(0);
+  const [entered, setEntered] = useState<string | null>(null);
   const navigate = useNavigate();
   const { may } = useSession();
   const list = useId();
   const wanted = text.trim();
+  const byName = wanted.length > 0 && !/^(run|job)_/.test(wanted);
   const jobs = useData({
     key: ['palette', wanted],
-    get: (signal) => unwrap(api.GET('/api/v1/jobs', { params: { query: { name: wanted, page_size: 8 } }, signal })),
-    enabled: wanted.length > 0 && !/^(run|job)_/.test(wanted),
+    get: (signal) => unwrap(api.GET('/api/v1/jobs', { params: { query: { name: wanted, page_size: 50 } }, signal })),
+    enabled: byName,
     keep: true,
   });
+  const pending = byName && (jobs.isPlaceholderData || jobs.isPending);
   const go = (to: string) => () => {
     close();
     void navigate({ to });
@@ -47,8 +57,9 @@ export function Palette({ close }: { close: () => void }) {
   const entries: Entry[] = [];
   if (wanted.startsWith('run_')) entries.push({ id: wanted, icon: 'runs', label: wanted, hint: 'run', go: go(`/runs/${wanted}`) });
   if (wanted.startsWith('job_')) entries.push({ id: wanted, icon: 'jobs', label: wanted, hint: 'job', go: go(`/jobs/${wanted}`) });
-  if (wanted && !/^(run|job)_/.test(wanted)) {
-    for (const j of jobs.data?.items ?? []) entries.push({ id: j.id, icon: 'jobs', label: j.name, hint: 'job', go: go(`/jobs/${j.id}`) });
+  if (byName) {
+    for (const j of ranked(jobs.data?.items ?? [], wanted))
+      entries.push({ id: j.id, icon: 'jobs', label: j.name, hint: 'job', go: go(`/jobs/${j.id}`) });
   }
   for (const s of screens) {
     if (s.role && !may(s.role)) continue;
@@ -63,9 +74,17 @@ export function Palette({ close }: { close: () => void }) {
       setAt((current + (e.key === 'ArrowDown' ? 1 : shown.length - 1)) % Math.max(shown.length, 1));
     } else if (e.key === 'Enter') {
       e.preventDefault();
-      shown[current]?.go();
+      if (pending && at === 0) setEntered(wanted);
+      else shown[current]?.go();
     }
   };
+  // Enter was pressed before the answer came: the first entry is not known until then.
+  const first = shown[0];
+  useEffect(() => {
+    if (entered !== wanted || pending) return;
+    setEntered(null);
+    if (entered) first?.go();
+  }, [entered, wanted, pending, first]);
   return (
     <Modal opened onClose={close} withCloseButton={false} padding={0} size={560} aria-label="Find">
       <input
@@ -74,13 +93,14 @@ export function Palette({ close }: { close: () => void }) {
         role="combobox"
         aria-expanded="true"
         aria-controls={list}
-        aria-label="Find a job, run or action"
+        aria-label="Find a job, run or screen"
         aria-activedescendant={shown[current] ? `${list}-${current}` : undefined}
         placeholder="Part of a job's name, run_…, job_…, or a screen"
         value={text}
         onChange={(e) => {
           setText(e.currentTarget.value);
           setAt(0);
+          setEntered(null);
         }}
         onKeyDown={key}
         spellCheck={false}
@@ -103,7 +123,7 @@ export function Palette({ close }: { close: () => void }) {
           </li>
         ))}
       </ul>
-      {shown.length === 0 && <p className={css.none}>{jobs.isFetching ? 'Searching…' : 'No job, run or screen matches.'}</p>}
+      {shown.length === 0 && <p className={css.none}>{pending ? 'Searching…' : 'No job, run or screen matches.'}</p>}
     </Modal>
   );
 }

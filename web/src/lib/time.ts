@@ -8,6 +8,19 @@ export const minute = 60 * second;
 export const hour = 60 * minute;
 export const day = 24 * hour;
 
+// The clock of this machine may be wrong. Each answer has the time of the node, in whole seconds: the difference is corrected
+// as far as the answers prove it.
+let skew = 0;
+
+/** Notes the Date header of an answer that has just arrived. */
+export function heard(header: string | null): void {
+  const low = Date.parse(header ?? '') - Date.now();
+  if (!Number.isNaN(low)) skew = Math.min(Math.max(skew, low), low + second);
+}
+
+/** The time of the node, as far as its answers tell; advanced by this machine's clock. */
+export const now = (): number => Date.now() + skew;
+
 export const myZone = (): string => Intl.DateTimeFormat().resolvedOptions().timeZone;
 
 const formats = new Map<string, Intl.DateTimeFormat>();

@@ -39,8 +39,11 @@ export type BulkScope = { body: Record<string, unknown>; words: [name: string, v
 const post = <T,>(path: string, body: unknown, headers: Record<string, string> = {}): Promise<T> =>
   unwrap<T>(api.POST(path as never, { body, headers } as never) as never);
 
-/** The count of what matches. Those of jobs and runs have a sample. */
-type Preview = Pick<Schemas['BulkPreview'], 'count' | 'more'> & Partial<Pick<Schemas['BulkPreview'], 'sample'>>;
+/** The count of what matches, with a sample. */
+type Preview = Schemas['BulkPreview'] | Schemas['DeadLetterCount'];
+type SampleItem = Preview['sample'][number];
+
+const idOf = (item: SampleItem): string => ('run' in item ? item.run : item.id);
 
 /** Asks the server how many it would act on, shows them, and starts an operation. */
 export function BulkDialog({ bulk, scope, close }: { bulk: Bulk; scope: BulkScope; close: () => void }) {
@@ -111,12 +114,12 @@ export function BulkDialog({ bulk, scope, close }: { bulk: Bulk; scope: BulkScop
             )}
           </dd>
         </div>
-        {found?.sample && found.sample.length > 0 && (
+        {found && found.sample.length > 0 && (
           <div>
             <dt>Such as</dt>
             <dd>
               {found.sample.map((x) => (
-                <Sample key={x.id} item={x} />
+                <Sample key={idOf(x)} item={x} />
               ))}
             </dd>
           </div>
@@ -162,15 +165,17 @@ export function BulkDialog({ bulk, scope, close }: { bulk: Bulk; scope: BulkScop
   );
 }
 
-function Sample({ item }: { item: Schemas['BulkPreview']['sample'][number] }) {
+function Sample({ item }: { item: SampleItem }) {
+  const name = 'run' in item ? (item.job_name ?? 'deleted job') : item.name;
+  const state = 'run' in item || item.state === 'due' ? '' : `${item.state}, `;
   return (
     <span className={css.sample}>
-      <span className="clip">{item.name ?? <code>{item.id}</code>}</span>
+      <span className="clip">{name ?? <code>{idOf(item)}</code>}</span>
       <span className="dim">
-        {item.state === 'due' ? '' : `${item.state}, `}
+        {state}
         {item.due_at && (
           <>
-            due <When at={item.due_at} utc={false} />
+            due <When at={item.due_at} utc={false} seconds />
           </>
         )}
       </span>

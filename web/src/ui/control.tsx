@@ -94,7 +94,8 @@ export function Copy({ text, label = 'Copy' }: { text: string; label?: string })
 /** A command line that does the same as the screen. */
 export const Command = ({ children }: { children: string }) => (
   <span className={css.command}>
-    <code>{children}</code>
+    {/* Lines break between words, not at the hyphens of a flag. */}
+    <code>{children.split(' ').flatMap((word, i) => [i > 0 && ' ', <span key={i}>{word}</span>])}</code>
     <Copy text={children} label="Copy the command" />
   </span>
 );

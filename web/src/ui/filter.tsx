@@ -93,9 +93,13 @@ function SearchInput({ param, placeholder }: { param: string; placeholder: strin
       <input data-filter placeholder={placeholder} aria-label={placeholder} value={text} spellCheck={false} autoComplete="off"
         onChange={(e) => setText(e.currentTarget.value)}
         onKeyDown={(e) => {
-          if (e.key !== 'Escape') return;
-          if (text) setText('');
-          else e.currentTarget.blur();
+          if (e.key === 'Enter' || e.key === 'ArrowDown') {
+            e.preventDefault();
+            document.querySelector<HTMLElement>('#content tr[data-index]')?.focus();
+          } else if (e.key === 'Escape') {
+            if (text) setText('');
+            else e.currentTarget.blur();
+          }
         }} />
       {!text && <Kbd>/</Kbd>}
     </label>

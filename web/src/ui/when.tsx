@@ -1,5 +1,5 @@
 import { createContext, useContext, useEffect, useState } from 'react';
-import { clock, date, duration, localParts, myZone, offset, relative, type ZoneMode } from '../lib/time';
+import { clock, date, duration, localParts, myZone, now, offset, relative, type ZoneMode } from '../lib/time';
 import css from './when.module.css';
 
 export const ZoneContext = createContext<ZoneMode>('job');
@@ -11,14 +11,14 @@ export function useZone(jobZone: string | undefined): string {
   return mode === 'job' && jobZone ? jobZone : 'UTC';
 }
 
-/** The time of the node, as far as the last answer tells; advanced by this machine's clock. */
+/** The time of the node, which changes as it passes. */
 export function useNow(every = 1000): number {
-  const [now, setNow] = useState(() => Date.now());
+  const [at, setAt] = useState(now);
   useEffect(() => {
-    const t = setInterval(() => setNow(Date.now()), every);
+    const t = setInterval(() => setAt(now()), every);
     return () => clearInterval(t);
   }, [every]);
-  return now;
+  return at;
 }
 
 type WhenProps = {
@@ -40,7 +40,7 @@ export function When({ at, zone, local, seconds, utc = true, ago = false }: When
   const mode = useContext(ZoneContext);
   const shown = useZone(zone);
   const ms = typeof at === 'number' ? at : Date.parse(at);
-  const now = useNow(ago ? 1000 : 60_000);
+  const current = useNow(ago ? 1000 : 60_000);
   if (Number.isNaN(ms)) return <span className="dim">–</span>;
   const o = mode === 'job' && local ? localParts(local).offset : offset(ms, shown);
   const time =
@@ -50,18 +50,18 @@ export function When({ at, zone, local, seconds, utc = true, ago = false }: When
     <time className={css.when} dateTime={new Date(ms).toISOString()}>
       <span className={css.day}>{day}</span> {time} <span className="dim">{o}</span>
       {utc && o !== 'UTC' && <span className={css.utc}>{clock(ms, 'UTC', seconds)}Z</span>}
-      {ago && <span className={css.ago}>{relative(ms, now)}</span>}
+      {ago && <span className={css.ago}>{relative(ms, current)}</span>}
     </time>
   );
 }
 
 /** How long ago, with the instant as a tooltip. */
 export function Ago({ at }: { at: string }) {
-  const now = useNow();
+  const current = useNow();
   const ms = Date.parse(at);
   return (
     <time className="num" dateTime={at} title={`${date(ms)} ${clock(ms, 'UTC', true)} UTC`}>
-      {relative(ms, now)}
+      {relative(ms, current)}
     </time>
   );
 }

@@ -2,6 +2,7 @@ import { Link } from '@tanstack/react-router';
 import { api, unwrap } from '../../api/client';
 import { usePages } from '../../api/pages';
 import { useSession } from '../../api/session';
+import { commands } from '../../lib/commands';
 import { actorName } from '../../lib/actor';
 import { useUrl } from '../../lib/search';
 import { TextButton } from '../../ui/control';
@@ -11,6 +12,7 @@ import { Page } from '../../ui/page';
 import { Empty, Forbidden, ProblemView, Skeleton } from '../../ui/state';
 import { Table, type Column } from '../../ui/table';
 import { When } from '../../ui/when';
+import { now } from '../../lib/time';
 import { Detail } from './detail';
 import { actions, auditQuery, filterKeys, nameOf, pathOf, summary, type Entry } from './entries';
 import { VerifyChain } from './verify';
@@ -94,7 +96,7 @@ function Log() {
     get: (token, signal) =>
       unwrap(
         api.GET('/api/v1/audit', {
-          params: { query: { ...auditQuery(url, Date.now()), page_size: size, ...(token ? { page_token: token } : {}) } },
+          params: { query: { ...auditQuery(url, now()), page_size: size, ...(token ? { page_token: token } : {}) } },
           ...(signal ? { signal } : {}),
         }),
       ),
@@ -135,7 +137,7 @@ function Log() {
                   }
                 />
               ) : (
-                <Empty title="The audit log is empty" command="belfry audit list">
+                <Empty title="The audit log is empty" command={commands.audit}>
                   Each change through the API writes one entry.
                 </Empty>
               ))}

@@ -1,4 +1,5 @@
 import { useEffect, useRef, useState, type KeyboardEvent } from 'react';
+import { commands } from '../../lib/commands';
 import { moveInGrid } from '../../lib/grid';
 import { duration } from '../../lib/time';
 import { Code } from '../../ui/control';
@@ -101,7 +102,7 @@ export function PartitionTable({ cluster }: { cluster: Cluster }) {
         </div>
       )}
       <p className="dim">
-        The same in a terminal: <Code>belfry cluster -o json</Code>
+        The same in a terminal: <Code>{commands.cluster}</Code>
       </p>
     </details>
   );

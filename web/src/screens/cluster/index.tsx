@@ -1,6 +1,7 @@
 import { Link } from '@tanstack/react-router';
 import { api, unwrap } from '../../api/client';
 import { useData } from '../../api/live';
+import { commands } from '../../lib/commands';
 import { count, plural } from '../../lib/number';
 import { useUrl } from '../../lib/search';
 import { duration } from '../../lib/time';
@@ -85,7 +86,7 @@ function Findings({ list }: { list: Finding[] }) {
       {list.length === 0 ? (
         <p className={css.fine}>
           <Icon name="check" size={14} /> Nothing needs you here.{' '}
-          <span className="dim">More checks of the database and of this machine:</span> <Command>belfry doctor</Command>
+          <span className="dim">More checks of the database and of this machine:</span> <Command>{commands.doctor}</Command>
         </p>
       ) : (
         <ul>

@@ -4,6 +4,7 @@ import { useState } from 'react';
 import { api, snapshot, unwrap, type Schemas } from '../../api/client';
 import { useData } from '../../api/live';
 import { useSession } from '../../api/session';
+import { commands } from '../../lib/commands';
 import { capped, count, plural } from '../../lib/number';
 import { useUrl, type Search } from '../../lib/search';
 import { useAction } from '../../ui/action';
@@ -84,7 +85,7 @@ export default function DeadLetters() {
                 }
               />
             ) : (
-              <Empty title="Nothing waits for you" command="belfry dlq list">
+              <Empty title="Nothing waits for you" command={commands.deadLetters}>
                 A run that fails permanently appears here until it is redriven or discarded.
               </Empty>
             )
@@ -257,7 +258,7 @@ function Letters({ filter, group }: { filter: Record<string, string>; group: Dea
             />
             {data.next_page_token && (
               <p className="dim">
-                The newest 20 are shown. Filter by job or time to see others, or list all: <code>belfry dlq list</code>
+                The newest 20 are shown. Filter by job or time to see others, or list all: <code>{commands.deadLetters}</code>
               </p>
             )}
           </>

@@ -4,7 +4,7 @@ import { useData } from '../../api/live';
 import { changes, scheduleOf, type Definition } from '../../lib/definition';
 import { compactExact } from '../../lib/json';
 import { count } from '../../lib/number';
-import { clock, date, duration, localParts, minute, relative, weekday } from '../../lib/time';
+import { clock, date, duration, localParts, minute, now, relative, weekday } from '../../lib/time';
 import { TextButton } from '../../ui/control';
 import type { Issue } from '../../ui/input';
 import { Mark } from '../../ui/mark';
@@ -314,7 +314,7 @@ const span = 20;
 function LoadPicture({ at, without }: { at: string; without: string }) {
   const due = Math.floor(Date.parse(at) / minute) * minute;
   const [from, to] = [due - span * minute, due + (span + 1) * minute].map((t) => new Date(Math.max(t, 0)).toISOString());
-  const soon = due - Date.now() < 24 * 60 * minute;
+  const soon = due - now() < 24 * 60 * minute;
   const q = useData<Schemas['Load']>({
     key: ['load', from, to],
     get: (signal) => snapshot(`/api/v1/load?from=${from}&to=${to}`, signal),

@@ -1,4 +1,5 @@
 import { useEffect, useRef, useState } from 'react';
+import { commands } from '../../lib/commands';
 import { inputForm, type Definition } from '../../lib/definition';
 import { equalExact, isObject, TextError } from '../../lib/json';
 import { Command, Copy } from '../../ui/control';
@@ -117,7 +118,7 @@ function Text({ yaml, def, write, issues, setBroken, draft }: Props & { yaml: YA
         )}
       </div>
       <p className={css.note}>
-        The same as a file: <Command>belfry apply -f job.yaml</Command>
+        The same as a file: <Command>{commands.apply}</Command>
       </p>
     </section>
   );

@@ -4,6 +4,7 @@ import { useQueryClient } from '@tanstack/react-query';
 import { useBlocker } from '@tanstack/react-router';
 import { useData } from '../../api/live';
 import { useSession } from '../../api/session';
+import { commands } from '../../lib/commands';
 import { TextError } from '../../lib/json';
 import { count, plural } from '../../lib/number';
 import { Button, Command } from '../../ui/control';
@@ -129,7 +130,7 @@ function Choose({
         </div>
       </form>
       <p className={css.cli}>
-        The same on the command line: <Command>belfry diff -f jobs.yaml</Command>
+        The same on the command line: <Command>{commands.diff}</Command>
       </p>
     </>
   );

@@ -2,7 +2,7 @@ import { useMutation } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
 import { api, idempotencyKey, unwrap, type Schemas } from '../../api/client';
 import { plural } from '../../lib/number';
-import { day, myZone } from '../../lib/time';
+import { day, myZone, now } from '../../lib/time';
 import { useAction } from '../../ui/action';
 import { Button } from '../../ui/control';
 import { Dialog } from '../../ui/dialog';
@@ -24,8 +24,8 @@ const input = (ms: number): string => {
 
 /** Runs a job for times that have passed. The server counts the runs first. */
 export function BackfillDialog({ job, close, done, at }: Props) {
-  const [from, setFrom] = useState(() => input(Math.floor((Date.now() - day) / 60_000) * 60_000));
-  const [to, setTo] = useState(() => input(Math.floor(Date.now() / 60_000) * 60_000));
+  const [from, setFrom] = useState(() => input(Math.floor((now() - day) / 60_000) * 60_000));
+  const [to, setTo] = useState(() => input(Math.floor(now() / 60_000) * 60_000));
   const [pace, setPace] = useState('1s');
   const [again, setAgain] = useState(false);
   const [key] = useState(idempotencyKey);

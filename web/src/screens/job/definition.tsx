@@ -1,6 +1,7 @@
 import { text } from '../../api/client';
 import { useData } from '../../api/live';
 import type { Job } from '../../api/jobs';
+import { commands } from '../../lib/commands';
 import { parseExact, type Exact } from '../../lib/json';
 import { Command, Copy } from '../../ui/control';
 import { Loaded } from '../../ui/state';
@@ -24,7 +25,7 @@ export function DefinitionTab({ job }: { job: Job }) {
             <span className="grow" /><Copy text={source} label="Copy the definition" />
           </div>
           <pre className={css.code}>{source.split('\n').map((line, i) => <span key={i} data-n={i + 1}>{line}{'\n'}</span>)}</pre>
-          <Command>{`belfry job get ${job.name} -o yaml`}</Command>
+          <Command>{commands.getJob(job.name)}</Command>
         </div>
       )}
     </Loaded>

@@ -3,7 +3,7 @@ import { useState, type ReactNode } from 'react';
 import { api, idempotencyKey, unwrap, type Schemas } from '../../api/client';
 import { actorName } from '../../lib/actor';
 import { plural } from '../../lib/number';
-import { day, hour, myZone } from '../../lib/time';
+import { day, hour, myZone, now } from '../../lib/time';
 import { useAction } from '../../ui/action';
 import { Dialog } from '../../ui/dialog';
 import { Choices, Field } from '../../ui/field';
@@ -98,7 +98,7 @@ function PauseDialog({ job, close, done }: DialogProps) {
   const length = { resumed: 0, '1h': hour, '8h': 8 * hour, '24h': day, other: 0 }[until];
   const act = useAction(
     () => {
-      const end = until === 'other' ? instant(other) : length ? new Date(Date.now() + length).toISOString() : undefined;
+      const end = until === 'other' ? instant(other) : length ? new Date(now() + length).toISOString() : undefined;
       return unwrap(api.POST('/api/v1/jobs/{job}:pause',
         { params: path(job), body: { ...(note ? { note } : {}), ...(end ? { until: end } : {}) } }));
     },

@@ -4,7 +4,7 @@ import { useCallback, useMemo, useState } from 'react';
 import type { Job, Timeline } from '../../api/jobs';
 import { useSession } from '../../api/session';
 import { useUrl } from '../../lib/search';
-import { date, zoneOffset } from '../../lib/time';
+import { date, now, zoneOffset } from '../../lib/time';
 import { Button } from '../../ui/control';
 import { Loaded } from '../../ui/state';
 import { useZone, When } from '../../ui/when';
@@ -26,7 +26,7 @@ export function History({ job, deleted = false }: { job: Job; deleted?: boolean 
   const params = useParams({ strict: false }) as { time?: string };
   const navigate = useNavigate();
   const { may } = useSession();
-  const [opened] = useState(() => Date.now());
+  const [opened] = useState(() => now());
   const at = url.at ?? params.time;
   const chosen = at === undefined ? undefined : Date.parse(at);
   const zoom = url.zoom !== undefined && url.zoom in zooms ? (url.zoom as Zoom) : zoomFor(usualGap(job));

@@ -6,6 +6,7 @@ import { api, ApiProblem, unwrap } from '../../api/client';
 import { useData } from '../../api/live';
 import type { Job } from '../../api/jobs';
 import { useSession } from '../../api/session';
+import { useShortcut } from '../../frame/keys';
 import { actorName } from '../../lib/actor';
 import { scheduleText, targetText } from '../../lib/target';
 import { date } from '../../lib/time';
@@ -56,6 +57,9 @@ function JobPage({ job }: { job: Job }) {
   const { may } = useSession();
   const dialogs = useJobDialogs((act) => act === 'delete' && void navigate({ to: '/jobs' }));
   const show = (act: JobAct) => () => dialogs.show(act, job);
+  useShortcut('t', show('trigger'), may('operator'));
+  useShortcut('p', show(job.state === 'paused' ? 'resume' : 'pause'), may('operator') && job.state !== 'finished');
+  useShortcut('e', () => void navigate({ to: '/jobs/$job/edit', params: { job: job.id } }), may('editor'));
   return (
     <Page name={job.name} crumbs={[{ label: 'Jobs', link: { to: '/jobs' } }]}
       title={<span className={css.title}>{job.name}</span>}

@@ -4,10 +4,12 @@ import { api, unwrap, type Schemas } from '../../api/client';
 import { useData } from '../../api/live';
 import type { Job } from '../../api/jobs';
 import { useSession } from '../../api/session';
+import { commands } from '../../lib/commands';
 import { Button, Command, TextButton } from '../../ui/control';
 import { kindOf, Mark, type Kind } from '../../ui/mark';
 import { Loaded } from '../../ui/state';
 import { When } from '../../ui/when';
+import { now } from '../../lib/time';
 import { BackfillDialog } from './backfill';
 import css from './why.module.css';
 
@@ -66,7 +68,7 @@ export function WhyPanel({ job, at, choose, close }: { job: Job; at: string; cho
                   </div>
                 </article>
               ))}
-              <Command>{`belfry why ${job.name} ${at}`}</Command>
+              <Command>{commands.whyJob(job.name, at)}</Command>
             </div>
             <Policies job={job} version={items[0]?.version} />
           </div>
@@ -78,7 +80,7 @@ export function WhyPanel({ job, at, choose, close }: { job: Job; at: string; cho
   );
 }
 
-const past = (s: Story): boolean => Date.parse(s.due_at) < Date.now();
+const past = (s: Story): boolean => Date.parse(s.due_at) < now();
 
 const mayBackfill = (s: Story): boolean => past(s)
   && ['skipped', 'unplanned', 'failed', 'cancelled', 'succeeded', 'paused', 'created_later', 'forgotten', 'archived'].includes(s.code);

@@ -5,6 +5,7 @@ import { api, unwrap } from '../../api/client';
 import { usePages } from '../../api/pages';
 import type { Job } from '../../api/jobs';
 import { useSession } from '../../api/session';
+import { commands } from '../../lib/commands';
 import { useUrl } from '../../lib/search';
 import { BulkBar, type Bulk, type BulkScope } from '../../ui/bulk';
 import { Button, LinkButton, TextButton } from '../../ui/control';
@@ -15,6 +16,7 @@ import { Page } from '../../ui/page';
 import { useSelection } from '../../ui/selection';
 import { Empty, ProblemView, Skeleton } from '../../ui/state';
 import { Table } from '../../ui/table';
+import { now } from '../../lib/time';
 import { useJobDialogs, type JobAct } from '../job/dialogs';
 import { columns } from './columns';
 import { fields } from './fields';
@@ -50,9 +52,9 @@ export default function Jobs() {
   const key = ['jobs', url.order === 'due' ? 'due' : '', ...filterKeys.map((k) => url[k] ?? '')];
   const selection = useSelection<Job>((j) => j.id, key.join('\n'));
   const list = usePages<Job>({
-    key, id: (j) => j.id, hold: selection.size > 0 || dialogs.open || bulkOpen,
+    key, id: (j) => j.id, size, hold: selection.size > 0 || dialogs.open || bulkOpen,
     get: (token, signal) => {
-      const query = { ...jobsQuery(url, Date.now()), include: 'recent' as const, page_size: size, ...(token ? { page_token: token } : {}) };
+      const query = { ...jobsQuery(url, now()), include: 'recent' as const, page_size: size, ...(token ? { page_token: token } : {}) };
       return unwrap(api.GET('/api/v1/jobs', { params: { query }, ...(signal ? { signal } : {}) }));
     },
   });
@@ -86,7 +88,7 @@ export default function Jobs() {
       {list.first.error && <ProblemView error={list.first.error} retry={() => void list.first.refetch()} quiet={list.rows.length > 0} />}
       {list.first.data === undefined ? !list.first.error && <Skeleton rows={14} /> : list.rows.length === 0 && !list.more ? (
         anyFilter ? <Empty title="No job matches these filters" action={<ClearFilters />} /> : (
-          <Empty title="There is no job yet" command={'belfry job create hello --schedule "every 1m" --url https://example.com/hook'}
+          <Empty title="There is no job yet" command={commands.firstJob}
             action={may('editor') ? <LinkButton to="/jobs/new" tone="primary" icon="plus">Create the first job</LinkButton> : undefined}>
             A job says what runs, when, and where. Create it here, with the command below, or import a file or a crontab.
           </Empty>

@@ -4,6 +4,7 @@ import { useEffect, useMemo, useRef, useState, type KeyboardEvent } from 'react'
 import { snapshot, type Schemas } from '../../api/client';
 import { useData } from '../../api/live';
 import { useSession } from '../../api/session';
+import { commands } from '../../lib/commands';
 import { count, plural } from '../../lib/number';
 import { useUrl } from '../../lib/search';
 import { clock, date, duration } from '../../lib/time';
@@ -279,7 +280,7 @@ function Twin({ load, from }: { load: Load; from: number }) {
         </table>
       )}
       <p className="dim">
-        The same numbers: <Code>belfry load</Code>
+        The same numbers: <Code>{commands.load}</Code>
       </p>
     </details>
   );

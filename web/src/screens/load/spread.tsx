@@ -3,21 +3,23 @@ import { useNavigate } from '@tanstack/react-router';
 import { useState } from 'react';
 import { api, unwrap, type Schemas } from '../../api/client';
 import { useData } from '../../api/live';
-import { capped, count } from '../../lib/number';
-import { clock } from '../../lib/time';
+import { capped, count, plural } from '../../lib/number';
+import { clock, minute } from '../../lib/time';
 import { useAction } from '../../ui/action';
 import { Code } from '../../ui/control';
 import { Dialog } from '../../ui/dialog';
 import { ProblemView } from '../../ui/state';
 import css from './load.module.css';
 
-/** Shows the curve before and after. Nothing changes until it is applied, and each job can be rolled back. */
+/** Shows the curve before and after, of the jobs of a minute. Nothing changes until it is applied, and the operation can be undone. */
 export function SpreadDialog({ at, filter, close }: { at: number; filter: Record<string, string>; close: () => void }) {
   const navigate = useNavigate();
   const [how, setHow] = useState('hash');
   const body: Schemas['SpreadJobsRequest'] = {
     ...(Object.keys(filter).length > 0 ? { filter: bulkFilter(filter) } : { all: true }),
     ...(how === 'hash' ? {} : { jitter: how }),
+    due_from: new Date(at).toISOString(),
+    due_to: new Date(at + minute).toISOString(),
   };
   const preview = useData<Schemas['BulkPreview']>({
     key: ['spread', body],
@@ -33,6 +35,12 @@ export function SpreadDialog({ at, filter, close }: { at: number; filter: Record
     },
   });
   const p = preview.data;
+  const s = preview.isPlaceholderData ? undefined : p?.spread;
+  const [before, after] = [Math.max(...(s?.before ?? [0])), Math.max(...(s?.after ?? [0]))];
+  let blocked: string | undefined;
+  if (!s) blocked = 'Counting…';
+  else if (s.changed === 0) blocked = 'No job would change';
+  else if (after >= before) blocked = 'Their busiest minute would not get better';
   return (
     <Dialog
       wide
@@ -42,13 +50,13 @@ export function SpreadDialog({ at, filter, close }: { at: number; filter: Record
       act={() => begin.mutate(undefined)}
       busy={begin.isPending}
       error={begin.error}
-      action={p?.spread ? `Spread ${count(p.spread.changed)} jobs` : 'Spread'}
-      blocked={!p ? 'Counting…' : p.spread?.changed === 0 ? 'No job would change' : undefined}
+      action={s?.exact ? `Spread ${plural(s.changed, 'job')}` : 'Spread'}
+      blocked={blocked}
     >
       <p className="dim">
         With <Code>H</Code>, a job that runs at minute 0 gets a minute of its own within the hour, by a hash. With jitter, each run starts
-        up to that much later. Every job of the {Object.keys(filter).length > 0 ? 'filter' : 'namespace'} that changes gets a new version,
-        which can be rolled back.
+        up to that much later; jobs that run as often as that stay as they are. Only jobs that are due in this minute
+        {Object.keys(filter).length > 0 && ' and match the filter'} change. Each gets a new version, and the operation can be undone.
       </p>
       <SegmentedControl
         aria-label="How"
@@ -68,18 +76,17 @@ export function SpreadDialog({ at, filter, close }: { at: number; filter: Record
         <dl className={css.facts}>
           {p.spread && (
             <div>
-              <dt>Jobs that change</dt>
+              <dt>Jobs of this minute that change</dt>
               <dd>
-                {p.spread.exact ? '' : '≥ '}
-                {count(p.spread.changed)} of {capped(p.count, p.more)}
+                {p.spread.exact ? count(p.spread.changed) : `not counted, because there are ${capped(p.count, p.more)} jobs`}
               </dd>
             </div>
           )}
           {p.spread && (
             <div>
-              <dt>Busiest minute</dt>
-              <dd>
-                <s className="dim">{count(Math.max(...p.spread.before))}</s> {count(Math.max(...p.spread.after))}
+              <dt>Their busiest minute</dt>
+              <dd className={after > before ? 'bad' : undefined}>
+                <s className="dim">{count(before)}</s> {count(after)}
               </dd>
             </div>
           )}

@@ -7,6 +7,7 @@ import { actorName } from '../../lib/actor';
 import { capped, count, plural } from '../../lib/number';
 import { duration } from '../../lib/time';
 import { useAction } from '../../ui/action';
+import { BulkDialog, type Bulk } from '../../ui/bulk';
 import { Button, Chip, Copy } from '../../ui/control';
 import { Dialog } from '../../ui/dialog';
 import { Facts, Page, Section } from '../../ui/page';
@@ -33,7 +34,12 @@ export default function OperationScreen() {
   const o = query.data;
   if (o && ended !== (o.state !== 'running')) setEnded(o.state !== 'running');
   return (
-    <Page title={o ? titleOf(o) : 'Operation'} crumbs={crumbs} sub={o && <State operation={o} />} actions={o && <Abort operation={o} />}>
+    <Page
+      title={o ? titleOf(o) : 'Operation'}
+      crumbs={crumbs}
+      sub={o && <State operation={o} />}
+      actions={o && (o.state === 'running' ? <Abort operation={o} /> : <Undo operation={o} />)}
+    >
       <Loaded query={query} rows={4}>
         {(data) => <Content operation={data} at={query.dataUpdatedAt} />}
       </Loaded>
@@ -93,9 +99,15 @@ function Content({ operation: o, at }: { operation: Operation; at: number }) {
           ],
           [
             'Covers',
-            <Link key="l" to={listOf(o.kind)} search={o.filter as never}>
-              {nounOf(o.kind)[1]} that match now
-            </Link>,
+            o.filter.operation ? (
+              <Link key="l" to="/operations/$operation" params={{ operation: o.filter.operation }}>
+                jobs that this operation changed
+              </Link>
+            ) : (
+              <Link key="l" to={listOf(o.kind)} search={o.filter as never}>
+                {nounOf(o.kind)[1]} that match now
+              </Link>
+            ),
           ],
           [
             'Begun by',
@@ -183,6 +195,27 @@ function Failed({ operation: o }: { operation: Operation }) {
   );
 }
 
+/** Restores the versions of jobs from before a relabel, a spread or an undo. */
+function Undo({ operation: o }: { operation: Operation }) {
+  const { may } = useSession();
+  const [open, setOpen] = useState(false);
+  if (!may('editor') || !['relabel', 'spread', 'undo'].includes(o.kind) || o.done === 0) return null;
+  const undo: Bulk = {
+    path: `/api/v1/operations/${o.id}:undo`,
+    verb: 'Restore',
+    noun: ['job', 'jobs'],
+    explain: 'Each job gets the version back that it had before this operation. Jobs that were changed or deleted since are left alone.',
+  };
+  return (
+    <>
+      <Button icon="redo" onClick={() => setOpen(true)}>
+        Undo…
+      </Button>
+      {open && <BulkDialog bulk={undo} scope={{ body: {}, words: [['Undoes', titleOf(o)]] }} close={() => setOpen(false)} />}
+    </>
+  );
+}
+
 function Abort({ operation: o }: { operation: Operation }) {
   const { may } = useSession();
   const [open, setOpen] = useState(false);
@@ -194,7 +227,7 @@ function Abort({ operation: o }: { operation: Operation }) {
   const rest = Math.max(0, o.count - o.done - o.failed);
   return (
     <>
-      <Button tone="danger" icon="stop" blocked={o.state === 'running' ? undefined : 'It has ended'} onClick={() => setOpen(true)}>
+      <Button tone="danger" icon="stop" onClick={() => setOpen(true)}>
         Abort…
       </Button>
       {open && (

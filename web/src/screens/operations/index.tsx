@@ -1,6 +1,7 @@
 import { Link, useNavigate } from '@tanstack/react-router';
 import { api, unwrap, type Schemas } from '../../api/client';
 import { usePages } from '../../api/pages';
+import { commands } from '../../lib/commands';
 import { actorName } from '../../lib/actor';
 import { capped, count } from '../../lib/number';
 import { Endless, NewerPill } from '../../ui/list';
@@ -100,7 +101,7 @@ export default function Operations() {
       {!list.first.data && !list.first.error && <Skeleton />}
       {list.first.data &&
         (list.rows.length === 0 ? (
-          <Empty title="There was no operation yet" command="belfry dlq redrive --job report --rate 10">
+          <Empty title="There was no operation yet" command={commands.redrive}>
             Work on many jobs, runs or dead letters is an operation: nodes do it in the background at a rate, and you can abort it.
           </Empty>
         ) : (

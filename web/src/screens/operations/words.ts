@@ -15,6 +15,7 @@ export function nounOf(kind: string): Noun {
 /** An operation in a few words: "Redrive 4,213 dead letters". */
 export function titleOf(o: Operation): string {
   const noun = nounOf(o.kind);
+  if (o.kind === 'undo') return `Undo the change of ${plural(o.count, ...noun)}`;
   const n = o.more ? `${capped(o.count, true)} ${noun[1]}` : plural(o.count, noun[0], noun[1]);
   return `${o.kind.slice(0, 1).toUpperCase()}${o.kind.slice(1)} ${n}`;
 }

@@ -2,9 +2,10 @@ import { Link } from '@tanstack/react-router';
 import { useMemo, type ReactNode } from 'react';
 import type { Schemas } from '../../api/client';
 import { useSession } from '../../api/session';
+import { commands } from '../../lib/commands';
 import { useOverview } from '../../frame/frame';
 import { capped, count, plural } from '../../lib/number';
-import { clock, duration } from '../../lib/time';
+import { clock, duration, now } from '../../lib/time';
 import { Code, Command, Count, LinkButton } from '../../ui/control';
 import { Icon } from '../../ui/icon';
 import { kindOf, Mark, Spark, type Kind } from '../../ui/mark';
@@ -52,12 +53,12 @@ function Content({ o }: { o: Overview }) {
 
 /** The age of the oldest late run, which grows between two reads. */
 function Verdict({ o }: { o: Overview }) {
-  const now = useNow();
+  const current = useNow();
   // The browser's clock may be wrong, so it only measures how long ago the answer came.
-  const seen = useMemo(() => Date.now(), [o.now]);
+  const seen = useMemo(() => now(), [o.now]);
   const { p50_ms: p50, p99_ms: p99 } = o.lateness_5m;
   if (o.late.runs > 0) {
-    const behind = o.late.oldest_due_at ? Date.parse(o.now) - Date.parse(o.late.oldest_due_at) + Math.max(now - seen, 0) : 0;
+    const behind = o.late.oldest_due_at ? Date.parse(o.now) - Date.parse(o.late.oldest_due_at) + Math.max(current - seen, 0) : 0;
     return (
       <div className={css.verdictText}>
         <span className={`${css.sign} ${css.signLate}`}>
@@ -291,7 +292,7 @@ function First() {
         <section>
           <h2>On the command line</h2>
           <p>One line, in any shell:</p>
-          <Command>{"belfry job create report --cron '0 2 * * *' --tz Europe/Berlin --url http://127.0.0.1:8421/report"}</Command>
+          <Command>{commands.createJob}</Command>
         </section>
         <section>
           <h2>From a file</h2>

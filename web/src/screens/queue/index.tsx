@@ -3,6 +3,7 @@ import { useState, type ReactNode } from 'react';
 import { api, unwrap, type Schemas } from '../../api/client';
 import { useData } from '../../api/live';
 import { useSession } from '../../api/session';
+import { commands } from '../../lib/commands';
 import { capped, count, plural } from '../../lib/number';
 import { Button, Tag } from '../../ui/control';
 import { Outcome } from '../../ui/mark';
@@ -10,6 +11,7 @@ import { Facts, Page, Section } from '../../ui/page';
 import { Empty, Loaded } from '../../ui/state';
 import { Table, type Column } from '../../ui/table';
 import { Ago, When } from '../../ui/when';
+import { now } from '../../lib/time';
 import { LimitBar } from '../queues/bar';
 import { Oldest, RunCount } from '../queues/columns';
 import { LimitsDialog, PauseDialog, useResumeQueue } from '../queues/dialogs';
@@ -202,7 +204,7 @@ function Workers({ queue }: { queue: Queue }) {
       <Loaded query={list} rows={3}>
         {(page) =>
           page.items.length === 0 ? (
-            <Empty title="No worker is connected" command={`belfry key create ${queue.name}-worker --role worker --queue ${queue.name}`}>
+            <Empty title="No worker is connected" command={commands.workerKey(queue.name)}>
               Only jobs with a target of kind worker need one. A worker is a process of yours that claims runs with a key of the role
               worker.
             </Empty>
@@ -256,5 +258,5 @@ const columns = (queue: string): Column<Worker>[] => [
 ];
 
 function Left({ at }: { at: string }) {
-  return Date.parse(at) < Date.now() ? <span className="warn">expired</span> : <Ago at={at} />;
+  return Date.parse(at) < now() ? <span className="warn">expired</span> : <Ago at={at} />;
 }

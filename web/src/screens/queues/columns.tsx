@@ -4,6 +4,7 @@ import { Tag } from '../../ui/control';
 import { Mark } from '../../ui/mark';
 import type { Column } from '../../ui/table';
 import { Ago } from '../../ui/when';
+import { now } from '../../lib/time';
 import { LimitBar } from './bar';
 import type { Queue } from './limits';
 import css from './queues.module.css';
@@ -23,7 +24,7 @@ export function RunCount({ n, more, queue, state }: { n: number; more: boolean; 
 export function Oldest({ queue }: { queue: Queue }) {
   const c = queue.counts;
   if (!c?.oldest_due_at) return <span className="dim">–</span>;
-  const old = Date.now() - Date.parse(c.oldest_due_at) > 10_000;
+  const old = now() - Date.parse(c.oldest_due_at) > 10_000;
   return (
     <span className={`${css.oldest} ${old && !queue.paused ? 'warn' : ''}`}>
       {old && !queue.paused && <Mark kind="late" size={10} label="Late:" />}

@@ -3,6 +3,7 @@ import { useState } from 'react';
 import { api, unwrap } from '../../api/client';
 import { usePages } from '../../api/pages';
 import { useSession } from '../../api/session';
+import { commands } from '../../lib/commands';
 import { capped, plural } from '../../lib/number';
 import { useUrl } from '../../lib/search';
 import { Button, TextButton } from '../../ui/control';
@@ -105,7 +106,7 @@ export default function Queues() {
             action={<TextButton onClick={() => setUrl({ name: undefined, state: undefined })}>Clear the filter</TextButton>}
           />
         ) : (
-          <Empty title="There is no queue yet" command="belfry queue set imports --max-running 50 --rate 100/s">
+          <Empty title="There is no queue yet" command={commands.setQueue}>
             A queue is created with its first job. Create one yourself to set limits before that.
           </Empty>
         ))}

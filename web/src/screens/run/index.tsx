@@ -1,6 +1,7 @@
 import { Link, useParams } from '@tanstack/react-router';
 import { api, text, unwrap, type Schemas } from '../../api/client';
 import { useData } from '../../api/live';
+import { commands } from '../../lib/commands';
 import { parseExact, type Exact } from '../../lib/json';
 import { count } from '../../lib/number';
 import { Command, Copy, Tag } from '../../ui/control';
@@ -128,7 +129,7 @@ function Facts({ run }: { run: Run }) {
       <dl className={css.facts}>
         {rows.filter((x): x is [string, React.ReactNode] => !!x).map(([k, v]) => <div key={k}><dt>{k}</dt><dd>{v}</dd></div>)}
       </dl>
-      <Command>{`belfry why ${run.id}`}</Command>
+      <Command>{commands.whyRun(run.id)}</Command>
     </Section>
   );
 }

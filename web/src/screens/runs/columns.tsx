@@ -5,6 +5,7 @@ import { Tag } from '../../ui/control';
 import { kindOf, Outcome, word, type Kind } from '../../ui/mark';
 import type { Column } from '../../ui/table';
 import { Ago, Took, When } from '../../ui/when';
+import { now } from '../../lib/time';
 import type { Mode } from './filter';
 import css from './runs.module.css';
 
@@ -87,4 +88,4 @@ export function columnsOf(mode: Mode): Column<Run>[] {
 /** Since when a run is in its state. */
 const since = (r: Run): string => (r.state === 'running' || r.state === 'accepted' ? r.started_at ?? r.run_at : r.run_at);
 
-const waits = (r: Run): boolean => r.state === 'due' && Date.now() - Date.parse(r.run_at) > 3000;
+const waits = (r: Run): boolean => r.state === 'due' && now() - Date.parse(r.run_at) > 3000;

@@ -4,6 +4,7 @@ import { useState } from 'react';
 import { api, unwrap } from '../../api/client';
 import { usePages } from '../../api/pages';
 import { useSession } from '../../api/session';
+import { commands } from '../../lib/commands';
 import { useUrl } from '../../lib/search';
 import { BulkBar, type Bulk, type BulkScope } from '../../ui/bulk';
 import { filtered, FilterBar, type Field } from '../../ui/filter';
@@ -12,6 +13,7 @@ import { Page } from '../../ui/page';
 import { useSelection } from '../../ui/selection';
 import { Empty, ProblemView, Skeleton } from '../../ui/state';
 import { Table } from '../../ui/table';
+import { now } from '../../lib/time';
 import { queueOptions } from '../jobs/fields';
 import { columnsOf, type Run } from './columns';
 import { bulkFilter, endedStates, filterKeys, liveStates, modeOf, runsQuery, seenAttempts, type Mode } from './filter';
@@ -38,9 +40,9 @@ export default function Runs() {
   const key = ['runs', mode, ...filterKeys.map((k) => url[k] ?? '')];
   const selection = useSelection<Run>((r) => r.id, key.join('\n'));
   const list = usePages<Run>({
-    key, id: (r) => r.id, hold: selection.size > 0 || bulkOpen,
+    key, id: (r) => r.id, size, hold: selection.size > 0 || bulkOpen,
     get: (token, signal) => {
-      const query = { ...runsQuery(url, Date.now()), page_size: size, ...(token ? { page_token: token } : {}) };
+      const query = { ...runsQuery(url, now()), page_size: size, ...(token ? { page_token: token } : {}) };
       return unwrap(api.GET('/api/v1/runs', { params: { query }, ...(signal ? { signal } : {}) }));
     },
   });
@@ -51,7 +53,7 @@ export default function Runs() {
       const body = { ids, ...(bulk === retry && seenAttempts(ids, list.rows)) };
       return { body, words: [['Runs', `${selection.size} selected`]] };
     }
-    const { filter, words } = bulkFilter(url, Date.now(), bulk === cancel ? 'cancel' : 'retry');
+    const { filter, words } = bulkFilter(url, now(), bulk === cancel ? 'cancel' : 'retry');
     return { body: { filter }, words };
   };
   const bulks = mode === 'live' ? [cancel] : mode === 'ended' ? [retry] : [retry, cancel];
@@ -96,7 +98,7 @@ function Nothing({ mode, any }: { mode: Mode; any: boolean }) {
     action={<Link to="/runs" search={{ mode } as never}>Clear the filters</Link>} />;
   if (mode === 'live') return <Empty title="Nothing is running"
     action={<Link to="/runs" search={{ mode: 'ended' } as never}>See the runs that ended</Link>}>No run is due, running or waiting.</Empty>;
-  return <Empty title="No run has ended yet" command="belfry run list" />;
+  return <Empty title="No run has ended yet" command={commands.runs} />;
 }
 
 const reasons = [

@@ -2,6 +2,7 @@ import { Modal } from '@mantine/core';
 import { useState } from 'react';
 import { api, unwrap } from '../../api/client';
 import { useData } from '../../api/live';
+import { commands } from '../../lib/commands';
 import { actorName } from '../../lib/actor';
 import { useAction } from '../../ui/action';
 import { Button, Copy, Tag } from '../../ui/control';
@@ -11,6 +12,7 @@ import { Outcome } from '../../ui/mark';
 import { Empty, Loaded } from '../../ui/state';
 import { Table, type Column } from '../../ui/table';
 import { Ago, When } from '../../ui/when';
+import { now } from '../../lib/time';
 import { blockedBy, emptyForm, expiresSoon, requestOf, roles, stateOf, type Key, type KeyForm } from './keys';
 import css from './settings.module.css';
 
@@ -18,7 +20,7 @@ export function KeysTab() {
   const [creating, setCreating] = useState(false);
   const [revoking, setRevoking] = useState<Key | null>(null);
   const list = useData({ key: ['keys'], get: (signal) => unwrap(api.GET('/api/v1/keys', { signal })) });
-  const now = Date.now();
+  const current = now();
   const columns: Column<Key>[] = [
     {
       head: 'Name',
@@ -31,7 +33,7 @@ export function KeysTab() {
     },
     { head: 'Role', width: '96px', cell: (k) => <Tag tone={k.role === 'admin' ? 'accent' : ''}>{k.role}</Tag> },
     { head: 'Queues', width: '150px', from: 'desktop', cell: (k) => k.queues?.join(', ') ?? <span className="dim">–</span> },
-    { head: 'State', width: '110px', from: 'tablet', cell: (k) => <State state={stateOf(k, now)} /> },
+    { head: 'State', width: '110px', from: 'tablet', cell: (k) => <State state={stateOf(k, current)} /> },
     {
       head: 'Expires',
       width: '120px',
@@ -39,7 +41,7 @@ export function KeysTab() {
       from: 'tablet',
       cell: (k) =>
         k.expires_at ? (
-          <span className={expiresSoon(k, now) ? 'warn' : ''}>
+          <span className={expiresSoon(k, current) ? 'warn' : ''}>
             <Ago at={k.expires_at} />
           </span>
         ) : (
@@ -75,14 +77,14 @@ export function KeysTab() {
       <Loaded query={list}>
         {({ items }) =>
           items.length === 0 ? (
-            <Empty title="There is no key" command="belfry key create ci --role editor --expires-in 90d" />
+            <Empty title="There is no key" command={commands.createKey} />
           ) : (
             <Table
               label="Keys"
               rows={items}
               id={(k) => k.id}
               columns={columns}
-              rowClass={(k) => (stateOf(k, now) === 'active' ? undefined : css.ended)}
+              rowClass={(k) => (stateOf(k, current) === 'active' ? undefined : css.ended)}
             />
           )
         }

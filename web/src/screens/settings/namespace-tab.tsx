@@ -2,6 +2,7 @@ import { Link } from '@tanstack/react-router';
 import { api, unwrap, type Schemas } from '../../api/client';
 import { useData } from '../../api/live';
 import { useSession } from '../../api/session';
+import { commands } from '../../lib/commands';
 import { Command } from '../../ui/control';
 import { Facts } from '../../ui/page';
 import { Loaded } from '../../ui/state';
@@ -39,7 +40,7 @@ export function NamespaceTab() {
               The durations are settings of the nodes, for all namespaces. A node prints its settings and where they come from:
             </p>
             <div>
-              <Command>belfry config show</Command>
+              <Command>{commands.config}</Command>
             </div>
           </div>
         </>

@@ -2,6 +2,7 @@ import { useState } from 'react';
 import { api, unwrap, type Schemas } from '../../api/client';
 import { useData } from '../../api/live';
 import { useSession } from '../../api/session';
+import { commands } from '../../lib/commands';
 import { actorName } from '../../lib/actor';
 import { useAction } from '../../ui/action';
 import { Button, Code } from '../../ui/control';
@@ -66,7 +67,7 @@ export function SecretsTab() {
       <Loaded query={list}>
         {({ items }) =>
           items.length === 0 ? (
-            <Empty title="There is no secret" command="belfry secret set api-token <token.txt">
+            <Empty title="There is no secret" command={commands.secret}>
               Store tokens and signing keys of your targets here, not in their config.
             </Empty>
           ) : (
