@@ -51,13 +51,7 @@ func Assign(due []Due, polls []Poll) (assigned []Assignment) {
 		if d.Admit != AdmitFreely && seen[d.Job] {
 			continue
 		}
-		best := -1
-		for i, p := range polls {
-			fewer := best < 0 || count[i] < count[best]
-			if count[i] < p.Max && fewer && slices.Contains(p.Handlers, d.Handler) {
-				best = i
-			}
-		}
+		best := Choose(polls, d.Handler, func(i int) int { return count[i] })
 		if best < 0 {
 			continue
 		}
@@ -66,6 +60,18 @@ func Assign(due []Due, polls []Poll) (assigned []Assignment) {
 		assigned = append(assigned, Assignment{d, best})
 	}
 	return assigned
+}
+
+// Choose returns the poll that gets a run of a handler, given how many runs each poll has; -1: none.
+func Choose(polls []Poll, handler string, count func(int) int) int {
+	best := -1
+	for i, p := range polls {
+		n := count(i)
+		if n < p.Max && (best < 0 || n < count(best)) && slices.Contains(p.Handlers, handler) {
+			best = i
+		}
+	}
+	return best
 }
 
 // PullParams is a worker's request for runs.

@@ -12,23 +12,41 @@ import (
 )
 
 const (
-	// blockedPause is when a blocked run is retried. It is retried earlier if a run of its job ends through
-	// this node.
+	// blockedPause is when the first run of a line is retried. It is retried earlier if a run that the line may wait for
+	// ends through this node.
 	blockedPause = time.Second
+	// behindPause is how much later the runs behind it are retried, in case the line no longer concerns them: their job may
+	// have another concurrency key by now, or another policy.
+	behindPause = 30 * time.Second
 	// maxBlocked is how many a queue remembers. A scan from the beginning of the feed finds others again.
 	maxBlocked = 10_000
 )
 
 // blockedRun is a due run that may not start yet: another run of its job is live, its concurrency key has no
-// permit, or the decision about it is still to come.
+// permit, or the decision about it is still to come. It never changes: it is replaced.
 type blockedRun struct {
 	due   job.Due
-	retry time.Duration // when to retry, by clock.Elapsed
+	limit job.Limit     // the concurrency key that refused it, if one did
+	retry time.Duration // when to retry, by clock.Elapsed; 0: immediately, because it was not refused yet
 }
 
 // compare orders blocked runs by when they are to start.
 func (b *blockedRun) compare(o *blockedRun) int {
 	return cmp.Or(cmp.Compare(o.due.Priority, b.due.Priority), b.due.RunAt.Compare(o.due.RunAt))
+}
+
+// line names the blocked runs that wait for the same: a permit of a concurrency key, or the live run of a job. If the
+// first of them may not start, the others may not either.
+type line struct {
+	limit job.Limit
+	job   uuid.UUID
+}
+
+func (b *blockedRun) line() line {
+	if b.limit != (job.Limit{}) {
+		return line{limit: b.limit}
+	}
+	return line{job: b.due.Job}
 }
 
 // skipSet is the runs that claims and scans leave out. The value is true if the run may be retried one by
@@ -55,42 +73,67 @@ func (q *queue) skipped() skipSet {
 	return set
 }
 
-// retryBlocked lists the blocked runs whose time to retry has come, each assigned to the first poll that
-// knows its handler. The caller holds the lock.
-func (q *queue) retryBlocked(skip skipSet, polls []job.Poll) (out []job.Assignment) {
-	now := clock.Elapsed()
-	var runs []*blockedRun
-	for k, b := range q.blocked {
-		if b.retry <= now && skip[k] {
-			runs = append(runs, b)
-		}
-	}
-	if len(runs) == 0 {
-		return nil
-	}
-	slices.SortFunc(runs, (*blockedRun).compare)
-	first := map[string]int{} // the first poll that knows a handler
-	for i, p := range slices.Backward(polls) {
-		for _, h := range p.Handlers {
-			first[h] = i
-		}
-	}
-	for _, b := range runs {
-		if i, known := first[b.due.Handler]; known && len(out) < maxAdmits {
-			out = append(out, job.Assignment{Due: b.due, Poll: i})
-		}
-	}
-	return out
+// turn is blocked runs that may be able to start now, one after the other until one may not.
+type turn struct {
+	since time.Duration
+	runs  []*blockedRun
 }
 
-// block has claims and scans skip a run, and retries it after a while.
-func (q *queue) block(d job.Due, wait time.Duration) {
+// retryable returns the lines that are to be retried now, of runs with these handlers. The caller holds the lock.
+func (q *queue) retryable(skip skipSet, handlers map[string]bool) (turns []turn) {
+	now := clock.Elapsed()
+	lines := map[line][]*blockedRun{}
+	for k, b := range q.blocked {
+		if skip[k] && handlers[b.due.Handler] {
+			lines[b.line()] = append(lines[b.line()], b)
+		}
+	}
+	for _, runs := range lines {
+		slices.SortFunc(runs, (*blockedRun).compare)
+		if first := runs[0]; first.retry <= now {
+			turns = append(turns, turn{first.retry, runs})
+			continue
+		}
+		for i, b := range runs[1:] {
+			if since := b.retry + behindPause; since <= now {
+				turns = append(turns, turn{since, runs[i+1 : i+2]})
+			}
+		}
+	}
+	return turns
+}
+
+// retryBlocked returns the lines that have their turn in a claim, in the order in which they are to start. Those that
+// wait longest for their turn are chosen, so a line that is refused again and again does not keep others from theirs.
+// Lines that were never refused go before, but get only half of the turns if others want the rest. The caller holds
+// the lock.
+func (q *queue) retryBlocked(skip skipSet, handlers map[string]bool) []turn {
+	turns := q.retryable(skip, handlers)
+	byRun := func(a, b turn) int { return a.runs[0].compare(b.runs[0]) }
+	if more := len(turns) - maxAdmits; more > 0 {
+		slices.SortFunc(turns, func(a, b turn) int { return cmp.Or(cmp.Compare(a.since, b.since), byRun(a, b)) })
+		fresh, _ := slices.BinarySearchFunc(turns, 1, func(t turn, since time.Duration) int {
+			return cmp.Compare(t.since, since)
+		})
+		left := min(more, max(fresh-maxAdmits/2, 0))
+		turns = slices.Delete(turns, fresh-left, fresh)[:maxAdmits]
+	}
+	slices.SortFunc(turns, byRun)
+	return turns
+}
+
+// block has claims and scans skip a run, and retries it later. While too many are blocked, a run that is refused is
+// forgotten, so that others can be decided, and it returns false.
+func (q *queue) block(b blockedRun) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	k := d.RunKey()
-	if len(q.blocked) < maxBlocked || q.blocked[k] != nil {
-		q.blocked[k] = &blockedRun{d, clock.Elapsed() + wait}
+	k := b.due.RunKey()
+	if len(q.blocked) >= maxBlocked {
+		delete(q.blocked, k)
+		return false
 	}
+	q.blocked[k] = &b
+	return true
 }
 
 func (q *queue) unblock(k job.Key) {
@@ -99,19 +142,24 @@ func (q *queue) unblock(k job.Key) {
 	delete(q.blocked, k.RunKey())
 }
 
-// runsEnded retries what waits for runs that have ended: the first blocked run of each job, and runs over
-// the limit of the queue.
+// runsEnded retries what waits for runs that have ended: the lines with runs of their jobs, and runs over the limit of
+// the queue.
 func (q *queue) runsEnded(jobs map[uuid.UUID]bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	first := map[uuid.UUID]*blockedRun{}
+	first := map[line]*blockedRun{}
 	for k, b := range q.blocked {
-		if f := first[k.Job]; jobs[k.Job] && (f == nil || b.compare(f) < 0) {
-			first[k.Job] = b
+		if jobs[k.Job] {
+			first[b.line()] = b
+		}
+	}
+	for _, b := range q.blocked {
+		if f := first[b.line()]; f != nil && b.compare(f) < 0 {
+			first[b.line()] = b
 		}
 	}
 	for _, b := range first {
-		b.retry = 0
+		q.blocked[b.due.RunKey()] = &blockedRun{due: b.due, limit: b.limit}
 	}
 	if len(first) > 0 || q.atLimit {
 		q.setClaimable()

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
@@ -21,9 +22,10 @@ const (
 type round struct {
 	polls  []*longPoll
 	params job.PullClaimParams // Polls[i] is of polls[i]
-	retry  []job.Assignment    // blocked runs that may be able to start by now
+	known  map[string]bool     // handlers of the polls
 	// claimed are the runs for each poll.
 	claimed [][]job.Claimed
+	blocked bool               // it blocked a run, so another claim finds others
 	expired map[uuid.UUID]bool // sessions
 }
 
@@ -52,11 +54,15 @@ func (q *queue) claim(ctx context.Context) (more bool, err error) {
 	if !out.Paused {
 		q.advanceMarks(r.params.Feeds, out)
 		for _, refused := range out.Refused {
-			if refused.Refusal.Limit.Kind == job.LimitKey {
-				q.block(refused.Due, blockedPause)
+			limit := refused.Refusal.Limit
+			if limit.Kind == job.LimitKey && q.block(blockedRun{refused.Due, limit, clock.Elapsed() + blockedPause}) {
+				r.blocked = true
 			}
 		}
-		q.admit(limited, r, append(r.retry, out.Undecided...))
+		for _, u := range out.Undecided {
+			r.blocked = q.block(blockedRun{due: u.Due}) || r.blocked
+		}
+		q.admit(limited, r)
 	}
 	p.rejectKeyless(ctx, q, r.claimed)
 	more = q.finish(r, out)
@@ -69,11 +75,10 @@ func (q *queue) claim(ctx context.Context) (more bool, err error) {
 func (q *queue) begin() *round {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	skip := q.skipped()
-	r := &round{params: job.PullClaimParams{
-		Namespace: q.namespace, Queue: q.id, Limit: maxCandidates, Ahead: scanPause, Skip: skip.filter(),
+	r := &round{known: map[string]bool{}, params: job.PullClaimParams{
+		Namespace: q.namespace, Queue: q.id, Limit: maxCandidates, Ahead: scanPause, Skip: q.skipped().filter(),
 	}}
-	handlers, sessions := map[string]bool{}, map[uuid.UUID]bool{}
+	sessions := map[uuid.UUID]bool{}
 	q.rounds++
 	for _, p := range q.polls {
 		if len(r.polls) == maxPolls || sessions[p.Session] {
@@ -82,13 +87,12 @@ func (q *queue) begin() *round {
 		p.round, p.claiming, sessions[p.Session] = q.rounds, true, true
 		r.polls, r.params.Polls = append(r.polls, p), append(r.params.Polls, p.Poll)
 		for _, h := range p.Handlers {
-			handlers[h] = true
+			r.known[h] = true
 		}
 	}
-	for _, k := range feedsOf(handlers) {
+	for _, k := range feedsOf(r.known) {
 		r.params.Feeds = append(r.params.Feeds, k.feed(q.id, q.feeds[k].mark))
 	}
-	r.retry = q.retryBlocked(skip, r.params.Polls)
 	return r
 }
 
@@ -121,33 +125,49 @@ func (q *queue) advanceMarks(feeds []job.Feed, out job.PullClaimResult) {
 	}
 }
 
-// admit decides about runs whose policy needs it, one by one.
-func (q *queue) admit(ctx context.Context, r *round, runs []job.Assignment) {
+// admit decides about blocked runs, one by one.
+func (q *queue) admit(ctx context.Context, r *round) {
+	q.mu.Lock()
+	turns := q.retryBlocked(q.skipped(), r.known)
+	q.mu.Unlock()
 	size := payloadBytes(r.claimed)
-	for n, d := range runs {
-		poll := r.params.Polls[d.Poll]
-		if n >= maxAdmits || len(r.claimed[d.Poll]) >= poll.Max || size >= job.MaxClaimBytes {
-			q.block(d.Due, 0)
-			continue
+	count := func(poll int) int { return len(r.claimed[poll]) }
+	for n := 0; len(turns) > 0; {
+		next := turns[:0]
+		for _, t := range turns {
+			poll := job.Choose(r.params.Polls, t.runs[0].due.Handler, count)
+			if n >= maxAdmits || size >= job.MaxClaimBytes || poll < 0 {
+				continue
+			}
+			n++
+			started, done := q.admitOne(ctx, *t.runs[0], r.params.Polls[poll].Session)
+			if started != nil {
+				r.claimed[poll] = append(r.claimed[poll], *started)
+				size += len(started.Payload)
+			}
+			if t.runs = t.runs[1:]; done && len(t.runs) > 0 {
+				next = append(next, t)
+			}
 		}
-		claimed, done, err := q.puller.Store.PullAdmit(ctx, q.namespace, q.id, poll.Session, d.Due)
-		switch {
-		case err != nil:
-			// The run may have been leased all the same, and its worker would not know.
-			q.puller.Log.Warn("admission of a run for a worker failed", "run", job.FormatRunID(d.Key), "error", err)
-			q.block(d.Due, blockedPause)
-			lost := unresolved(d.Key, poll.Session, q)
-			q.puller.returnLater(ctx, []undelivered{lost}, nil)
-		case claimed != nil:
-			r.claimed[d.Poll] = append(r.claimed[d.Poll], *claimed)
-			size += len(claimed.Payload)
-			q.unblock(d.Key)
-		case done:
-			q.unblock(d.Key)
-		default:
-			q.block(d.Due, blockedPause)
-		}
+		turns = next
 	}
+}
+
+// admitOne decides about one run. done: it has started, or no decision is needed any more.
+func (q *queue) admitOne(ctx context.Context, b blockedRun, session uuid.UUID) (started *job.Claimed, done bool) {
+	started, done, err := q.puller.Store.PullAdmit(ctx, q.namespace, q.id, session, b.due)
+	if started != nil || done {
+		q.unblock(b.due.Key)
+		return started, true
+	}
+	b.retry = clock.Elapsed() + blockedPause
+	q.block(b)
+	if err != nil {
+		// The run may have been leased all the same, and its worker would not know.
+		q.puller.Log.Warn("admission of a run for a worker failed", "run", job.FormatRunID(b.due.Key), "error", err)
+		q.puller.returnLater(ctx, []undelivered{unresolved(b.due.Key, session, q)}, nil)
+	}
+	return nil, false
 }
 
 func payloadBytes(claimed [][]job.Claimed) (n int) {
@@ -166,7 +186,7 @@ func (q *queue) finish(r *round, out job.PullClaimResult) (more bool) {
 	q.atLimit = slices.ContainsFunc(out.Refused, func(r job.RefusedRun) bool {
 		return r.Refusal.Limit.Kind == job.LimitQueue
 	})
-	some := slices.ContainsFunc(r.claimed, func(runs []job.Claimed) bool { return len(runs) > 0 })
+	some := r.blocked || slices.ContainsFunc(r.claimed, func(runs []job.Claimed) bool { return len(runs) > 0 })
 	unserved := slices.ContainsFunc(q.polls, func(p *longPoll) bool { return p.round <= q.claimableIn })
 	q.claimable = !out.Paused && !q.atLimit && (some || unserved)
 	if !out.Next.IsZero() {

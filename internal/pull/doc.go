@@ -36,7 +36,9 @@
 //
 // Runs whose policy needs a decision are admitted one by one. A run that may not start yet, because
 // another run of its job is live or its concurrency key has no permit, is blocked: claims and scans skip
-// it. It is retried after a second, or immediately when a run of its job ends through this node.
+// it. Blocked runs that wait for the same job or key form a line, and the first of the line is retried after
+// a second, or immediately when a run that it may wait for ends through this node. The lines that wait
+// longest have their turn first, so no line keeps the others waiting.
 //
 // # Fences
 //

@@ -210,13 +210,12 @@ func (q *queue) toScan(now time.Time) (feeds []job.Feed, skip skipSet) {
 	for _, k := range feedsOf(handlers) {
 		feeds = append(feeds, k.feed(q.id, q.feeds[k].scanFrom(now, elapsed)))
 	}
+	if len(q.retryable(skip, handlers)) > 0 {
+		q.setClaimable()
+	}
 	for k, run := range q.blocked {
-		switch {
-		case !skip[k]:
-		case !handlers[run.due.Handler]: // its feed is not scanned
+		if skip[k] && !handlers[run.due.Handler] { // its feed is not scanned
 			delete(skip, k)
-		case run.retry <= elapsed:
-			q.setClaimable()
 		}
 	}
 	if q.claimable {
