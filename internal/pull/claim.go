@@ -198,8 +198,7 @@ func (q *queue) finish(r *round, out job.PullClaimResult) (more bool) {
 // reply replies to the polls that got runs or are over. The others wait on, behind those that the claim was
 // not for.
 func (q *queue) reply(r *round, err error) {
-	p := q.puller
-	now, n := p.Bound.Now(), 0
+	p, n := q.puller, 0
 	q.mu.Lock()
 	for i, poll := range r.polls {
 		poll.claiming = false
@@ -227,9 +226,6 @@ func (q *queue) reply(r *round, err error) {
 	p.polls.Give(q.namespace, int64(n))
 	for _, runs := range r.claimed {
 		p.counters.claimed.Add(int64(len(runs)))
-		for _, c := range runs {
-			p.Observe.Started(c.Queue, now.Sub(c.RunAt))
-		}
 	}
 }
 

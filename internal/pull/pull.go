@@ -176,12 +176,14 @@ func isClosed(c <-chan struct{}) bool {
 
 // handOut returns the runs of a reply, unless the worker may no longer have them.
 func (p *Puller) handOut(ctx context.Context, q *queue, r reply, check func() error) ([]job.Claimed, error) {
-	if check == nil || len(r.runs) == 0 {
-		return r.runs, r.err
+	if check != nil && len(r.runs) > 0 {
+		if err := check(); err != nil {
+			p.returnClaimed(ctx, q, r.runs, "the worker's key was no longer valid when it was to receive the run")
+			return nil, err
+		}
 	}
-	if err := check(); err != nil {
-		p.returnClaimed(ctx, q, r.runs, "the worker's key was no longer valid when it was to receive the run")
-		return nil, err
+	for now, i := p.Bound.Now(), 0; i < len(r.runs); i++ {
+		p.Observe.Started(r.runs[i].Queue, now.Sub(r.runs[i].RunAt))
 	}
 	return r.runs, r.err
 }
