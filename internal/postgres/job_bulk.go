@@ -258,8 +258,8 @@ FROM (SELECT unnest($3::smallint[]), unnest($4::uuid[]), unnest($5::bigint[]), u
              unnest($28::text[]), unnest($29::text[]), unnest($30::interval[]), unnest($31::smallint[])) r`
 
 const insertVersions = `
-INSERT INTO job_version (namespace_id, version, actor, created_at, partition, job_id, definition)
-SELECT $1, 1, $2, $3, unnest($4::smallint[]), unnest($5::uuid[]), unnest($6::text[])`
+INSERT INTO job_version (namespace_id, version, actor, created_at, partition, job_id, definition, timeout_ms)
+SELECT $1, 1, $2, $3, unnest($4::smallint[]), unnest($5::uuid[]), unnest($6::text[]), unnest($7::integer[])`
 
 func (r *jobRows) insert(batch *pgx.Batch, c *creation) {
 	batch.Queue(
@@ -271,5 +271,5 @@ func (r *jobRows) insert(batch *pgx.Batch, c *creation) {
 	if r.keepsRuns {
 		batch.Queue(noteRule, c.namespace)
 	}
-	batch.Queue(insertVersions, c.namespace, c.actor, c.now, r.partition, r.id, r.whole)
+	batch.Queue(insertVersions, c.namespace, c.actor, c.now, r.partition, r.id, r.whole, r.timeout)
 }

@@ -236,8 +236,8 @@ SET version = $3, priority = $4, admit = $5, queue_id = $6, concurrency_key = $7
 WHERE partition = $1 AND job_id = $2 AND state = 0 /* pending */`
 
 const insertVersion = `
-INSERT INTO job_version (partition, job_id, version, actor, definition, created_at, namespace_id)
-VALUES ($1, $2, $3, $4, $5, $6, $7)`
+INSERT INTO job_version (partition, job_id, version, actor, definition, created_at, namespace_id, timeout_ms)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`
 
 const insertOperationVersion = `
 INSERT INTO operation_version (operation_id, job_id, version, namespace_id) VALUES ($1, $2, $3, $4)`
@@ -257,7 +257,9 @@ func (u *update) write(batch *pgx.Batch, out *job.Job) {
 	if d.keepsRuns() {
 		batch.Queue(noteRule, j.Namespace)
 	}
-	batch.Queue(insertVersion, j.Partition, j.ID, j.Version, u.actor, d.text.whole, u.now, j.Namespace)
+	batch.Queue(
+		insertVersion, j.Partition, j.ID, j.Version, u.actor, d.text.whole, u.now, j.Namespace, d.timeoutMS(),
+	)
 	if u.step != nil {
 		batch.Queue(insertOperationVersion, u.step.operation, j.ID, j.Version, j.Namespace)
 	}

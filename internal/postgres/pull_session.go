@@ -283,20 +283,24 @@ WHERE id = $1 AND queue_id = $2 AND expires_at > '-infinity'
   AND NOT EXISTS (SELECT FROM failover WHERE noticed_at > started_at AND (lost OR NOT synchronous))
 RETURNING expires_at`
 
-// leasedRuns returns the indexes of the named attempts that a session has, and which of them take too long.
+// leasedRuns returns the indexes of the named attempts that a session has, and which of them take too long by the version
+// of the job that they were claimed with.
 const leasedRuns = `
 WITH k AS MATERIALIZED (
     SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS job_id, unnest($3::timestamptz[]) AS due_at,
            unnest($4::smallint[]) AS seq, unnest($5::smallint[]) AS attempt,
            generate_subscripts($1::smallint[], 1) - 1 AS n
 )
-SELECT k.n, r.claimed_at + interval '1 ms' * coalesce(j.timeout_ms, 0) + $7::interval < now() AND belfry_clock_trusted()
+SELECT k.n, belfry_clock_trusted() AND r.claimed_at + interval '1 ms' * coalesce(v.timeout_ms, (
+    SELECT timeout_ms FROM job WHERE partition = r.partition AND id = r.job_id LIMIT 1), 0) + $7::interval < now()
 FROM k, LATERAL (
-    SELECT partition, job_id, claimed_at FROM run
+    SELECT partition, job_id, version, claimed_at FROM run
     WHERE partition = k.partition AND job_id = k.job_id AND due_at = k.due_at AND seq = k.seq
       AND attempt = k.attempt AND state = 1 /* running */ AND session_id = $6
     LIMIT 1) r
-LEFT JOIN LATERAL (SELECT timeout_ms FROM job WHERE partition = r.partition AND id = r.job_id LIMIT 1) j ON true`
+LEFT JOIN LATERAL (
+    SELECT timeout_ms FROM job_version WHERE partition = r.partition AND job_id = r.job_id AND version = r.version
+    LIMIT 1) v ON true`
 
 // noteProgress stores the progress of all runs of a heartbeat, if the same transaction has renewed the session. It skips
 // locked runs: whoever locks a run is about to end it, and a heartbeat that waits does not renew its session.

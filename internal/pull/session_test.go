@@ -179,3 +179,42 @@ func TestASessionAboutToExpireGetsNothing(t *testing.T) {
 	require.Len(t, next, 1)
 	require.EqualValues(t, 1, next[0].Number)
 }
+
+// A change of a job applies to runs that have not started. The attempts that workers have in progress keep the timeout
+// that they were claimed with, also when the job is gone.
+func TestAttemptsKeepTheirTimeout(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	long := func(d *job.Definition) { d.Timeout = job.Duration(2 * time.Hour) }
+	lowered, deleted := b.job("lowered", "x", long), b.job("deleted", "x", long)
+	s := b.open()
+	var leases []job.Lease
+	var partitions []int16
+	for _, id := range []uuid.UUID{lowered, deleted} {
+		b.trigger(id)
+		got := b.claim(s, 1, patience, "x")
+		require.Len(t, got, 1)
+		leases = append(leases, job.Lease{Key: got[0].Key, Attempt: got[0].Number})
+		partitions = append(partitions, got[0].Key.Partition)
+	}
+	b.exec(startedAnHourAgo)
+	b.update(lowered, func(d *job.Definition) { d.Timeout = job.Duration(5 * time.Minute) })
+	change := job.ChangeParams{Namespace: access.DefaultNamespace, ID: deleted, Actor: "test"}
+	_, err := b.store.DeleteJob(t.Context(), change)
+	require.NoError(t, err)
+
+	gone, err := b.pull.Heartbeat(t.Context(), s, leases)
+	require.NoError(t, err)
+	require.Empty(t, gone)
+	_, found, err := b.store.Rescue(t.Context(), partitions, 10)
+	require.NoError(t, err)
+	require.Zero(t, found)
+
+	b.exec(`UPDATE run SET claimed_at = claimed_at - interval '2 hours'`)
+	gone, err = b.pull.Heartbeat(t.Context(), s, leases[:1])
+	require.NoError(t, err)
+	require.Equal(t, []job.Gone{{Lease: leases[0], Why: job.GoneTimeout}}, gone)
+	_, found, err = pgtest.NewStore(b.pool).Rescue(t.Context(), partitions, 10) // of a node that has not searched yet
+	require.NoError(t, err)
+	require.Equal(t, 1, found)
+}
