@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -93,6 +94,12 @@ func (l *link) alive(sent time.Time) {
 // now is only used for elapsed time.
 func now() time.Time { return time.Now() } //nolint:forbidigo // a worker has no database clock
 
+func (l *link) session() (id string, ttl time.Duration) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.id, l.ttl
+}
+
 // silence returns the time since the last successful heartbeat.
 func (l *link) silence() time.Duration {
 	l.seenMu.Lock()
@@ -151,15 +158,19 @@ func (l *link) resolve(ctx context.Context) error {
 // endedEarly marks a session that ended before its time as unresolved, and cancels its claim, which cannot
 // return runs any more.
 func (l *link) endedEarly(id string) {
-	l.seenMu.Lock()
-	if l.stopClaim != nil {
-		l.stopClaim()
-	}
-	l.seenMu.Unlock()
+	l.cancelClaim()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.id == id {
 		l.unresolved = true
+	}
+}
+
+func (l *link) cancelClaim() {
+	l.seenMu.Lock()
+	defer l.seenMu.Unlock()
+	if l.stopClaim != nil {
+		l.stopClaim()
 	}
 }
 
@@ -308,14 +319,12 @@ func (l *link) beat(ctx context.Context) {
 }
 
 func (l *link) beatOnce(ctx context.Context) {
-	l.mu.RLock()
-	none, ttl := l.id == "", l.ttl
-	l.mu.RUnlock()
-	if none {
+	id, ttl := l.session()
+	if id == "" {
 		return // the next claim opens a session
 	}
 	limited, cancel := context.WithTimeout(ctx, ttl/2)
-	_, err := l.sendBeat(limited)
+	used, err := l.sendBeat(limited)
 	cancel()
 	switch {
 	case ctx.Err() != nil || err == nil:
@@ -323,7 +332,7 @@ func (l *link) beatOnce(ctx context.Context) {
 		// Other workers may have its runs now.
 		l.worker.log.WarnContext(ctx, "session lost, and its runs with it", "queue", l.worker.queue, "error", err)
 		l.worker.lostAll()
-		l.forget()
+		l.forget(cmp.Or(used, id))
 	default:
 		l.worker.log.WarnContext(ctx, "heartbeat failed", "queue", l.worker.queue, "error", err)
 	}
@@ -347,11 +356,14 @@ func (l *link) sendBeat(ctx context.Context) (id string, err error) {
 	return id, nil
 }
 
-// forget drops the session. The next claim opens another.
-func (l *link) forget() {
+// forget drops a session and cancels its claim. The next claim opens another.
+func (l *link) forget(id string) {
+	l.cancelClaim()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.id, l.unresolved = "", false
+	if l.id == id {
+		l.id, l.unresolved = "", false
+	}
 }
 
 // end ends the session. The server gives runs that are still leased to it to other workers.

@@ -150,7 +150,9 @@ func (w *Worker) finish(results []resultWire) {
 
 // complete sends reports through the session that has their runs.
 func (l *link) complete(ctx context.Context, batch []reportWire) ([]resultWire, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	// Whoever replaces the session waits for this request, and heartbeats wait for that.
+	_, ttl := l.session()
+	ctx, cancel := context.WithTimeout(ctx, min(callTimeout, ttl/2))
 	defer cancel()
 	id, results, err := l.sendReports(ctx, batch)
 	lost := lostOf(batch, results)
