@@ -42,12 +42,7 @@ all.`)))
 
 // letterFilter selects dead letters.
 type letterFilter struct {
-	Job        string `json:"job,omitempty"`
-	Queue      string `json:"queue,omitempty"`
-	Reason     string `json:"reason,omitempty"`
-	Cause      string `json:"cause,omitempty"`
-	FailedFrom string `json:"failed_from,omitempty"`
-	FailedTo   string `json:"failed_to,omitempty"`
+	Job, Queue, Reason, Cause, FailedFrom, FailedTo string
 }
 
 func (v *letterFilter) add(cmd *cobra.Command) {
@@ -110,6 +105,9 @@ func newDLQVerb(verb, about, long string) *cobra.Command {
   belfry dlq %[1]s --all --failed-to 2026-01-31T00:00:00Z`, verb),
 	}
 	f.add(cmd)
+	if verb == "discard" {
+		bulk.YesFlag(cmd)
+	}
 	cmd.Flags().BoolVar(&all, "all", false, "all of the namespace that the other filters leave")
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "only count the dead letters of a filter; change nothing")
 	cmd.Flags().IntVar(&rate, "rate", 0, "maximum number per second (default 50)")
@@ -129,13 +127,20 @@ func newDLQVerb(verb, about, long string) *cobra.Command {
 		case len(args) > 0:
 			return redriveOrDiscard(ctx, r, verb, args)
 		}
-		body := struct {
-			letterFilter
-			All    bool `json:"all,omitempty"`
-			Rate   int  `json:"rate,omitempty"`
-			DryRun bool `json:"dry_run,omitempty"`
-		}{f, all, rate, dry}
-		raw, err := r.Post(ctx, "/dead-letters:"+verb, body)
+		body := map[string]any{"all": all, "dry_run": dry}
+		if rate > 0 {
+			body["rate"] = rate
+		}
+		for field, values := range remote.DropEmpty(f.query()) {
+			body[field] = values[0]
+		}
+		path := "/dead-letters:" + verb
+		if !dry {
+			if err := bulk.Ask(ctx, r, path, body); err != nil {
+				return err
+			}
+		}
+		raw, err := r.Post(ctx, path, body)
 		switch {
 		case err != nil:
 			return err

@@ -180,5 +180,6 @@ func newJobDelete() *cobra.Command {
 		}),
 	}
 	many.Add(cmd)
+	bulk.YesFlag(cmd)
 	return cmd
 }

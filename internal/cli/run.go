@@ -300,6 +300,7 @@ per second: those that are due by now, unless --due-to says otherwise.`,
 		Example: `  belfry run cancel run_06f8m2tq5dtk1e7n9q0c3s5v7g0hq3k5p2d00000
   belfry run cancel --job report --state due --dry-run`,
 	}
+	bulk.YesFlag(cmd)
 	manyRuns(cmd, "cancel", terminal.Yellow.Render("cancelled"), nil)
 	return cmd
 }

@@ -4,6 +4,8 @@ package bulk
 import (
 	"context"
 	"fmt"
+	"maps"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -62,6 +64,11 @@ func (f *Flags) post(ctx context.Context, r *remote.Server, path string, body ma
 			body[field] = value
 		}
 	}
+	if !f.dryRun {
+		if err := Ask(ctx, r, path, body); err != nil {
+			return err
+		}
+	}
 	raw, err := r.Post(ctx, path, body)
 	if err != nil {
 		return err
@@ -70,6 +77,34 @@ func (f *Flags) post(ctx context.Context, r *remote.Server, path string, body ma
 		return showPreview(r, raw)
 	}
 	return Show(ctx, r, raw, f.detach)
+}
+
+// YesFlag has a command ask before it does to many what cannot be undone.
+func YesFlag(cmd *cobra.Command) {
+	cmd.Flags().Bool("yes", false, "with a filter: do it without a question")
+}
+
+// Ask asks whether to send an operation, if its command has YesFlag.
+func Ask(ctx context.Context, r *remote.Server, path string, body map[string]any) error {
+	if yes := r.Cmd.Flags().Lookup("yes"); yes == nil || yes.Value.String() == "true" {
+		return nil
+	}
+	body = maps.Clone(body)
+	body["dry_run"] = true
+	raw, err := r.Post(ctx, path, body)
+	if err != nil {
+		return err
+	}
+	found, err := terminal.Decode[struct {
+		Count int64 `json:"count"`
+		More  bool  `json:"more"`
+	}](raw)
+	if err != nil || found.Count == 0 && !found.More {
+		return err
+	}
+	of, verb, _ := strings.Cut(strings.TrimPrefix(path, "/"), ":")
+	count := terminal.AtLeast(found.Count, found.More)
+	return r.Confirm(fmt.Sprintf("%s %s %s", verb, count, strings.ReplaceAll(of, "-", " ")))
 }
 
 // previewView is what an operation would change.

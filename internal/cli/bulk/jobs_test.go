@@ -28,7 +28,7 @@ func TestManyJobs(t *testing.T) {
 	require.Contains(t, a.Good("job", "trigger", "--all", "--rate", "1000"), "trigger: finished, 4 of 4 done")
 	// Runs are counted for a bounded time: on a busy machine there are "more than" some.
 	require.Regexp(t, `^(1|more than \d) match`, a.Good("run", "cancel", "--job", "job-1", "--dry-run"))
-	require.Regexp(t, `cancel: finished, 4 of (4|more than \d) done`, a.Good("run", "cancel", "--all"))
+	require.Regexp(t, `cancel: finished, 4 of (4|more than \d) done`, a.Good("run", "cancel", "--all", "--yes"))
 	require.Contains(t, a.Good("job", "relabel", "--name", "job", "--set", "env=prod", "--remove", "team"), "4 of 4 done")
 	require.Contains(t, a.Good("job", "spread", "--all", "--dry-run"), "4 would change; the busiest minute")
 	out = a.Good("job", "spread", "--label", "env=prod")
@@ -37,7 +37,15 @@ func TestManyJobs(t *testing.T) {
 	require.Contains(t, a.Good(append(undo[1:], "--dry-run")...), "4 match; nothing was changed")
 	require.Contains(t, a.Good(undo[1:]...), "undo: finished, 4 of 4 done, 0 failed")
 	require.Contains(t, a.Good("job", "get", "job-1"), "0 * * * *")
-	require.Contains(t, a.Good("job", "delete", "--name", "job", "-o", "json"), `"done": 4`)
+	for verb, args := range map[string][]string{
+		"cancel 4 runs": {"run", "cancel", "--all"}, "delete 4 jobs": {"job", "delete", "--label", "env=prod"},
+	} {
+		a.Good("job", "trigger", "--all", "--rate", "1000")
+		s := a.Belfry("y\n", args...) // not a terminal
+		require.ErrorContains(t, s.Failure, "nothing was changed. Repeat with --yes", verb)
+		require.Contains(t, a.Good("job", "list", "-o", "name"), "job-1\n")
+	}
+	require.Contains(t, a.Good("job", "delete", "--name", "job", "-o", "json", "--yes"), `"done": 4`)
 	require.Contains(t, a.Good("job", "delete", "--all"), "no jobs: there is nothing to delete")
 	require.Contains(t, a.Belfry("", "operation", "items", "op_x").Failure.Error(), "op_x")
 

@@ -64,6 +64,9 @@ func compare(ctx context.Context, r *remote.Server, j Job) (c comparison, err er
 	if err := json.Unmarshal(raw, &versioned); err != nil {
 		return c, err
 	}
+	if found.Labels[setLabel] != "" && wanted.Labels[setLabel] == "" {
+		return c, errOwned
+	}
 	changes, err := job.Changes(found, wanted)
 	if err != nil {
 		return c, err
@@ -117,39 +120,41 @@ func newApply() *cobra.Command {
 	var files []string
 	var p pruning
 	cmd := remote.Flags(&cobra.Command{
-		Use: "apply -f FILE", Short: "Create or change jobs as a file says", Args: usage.Args(0, 0),
-		Long: `Make the server's jobs what a YAML file says, by name: those that are not there are
+		Use: "apply -f FILE...", Short: "Create or change jobs as files say",
+		Long: `Make the server's jobs what YAML files say, by name: those that are not there are
 created, those that differ are replaced, and the others are left alone. What a job
 of the file leaves out has its default. Jobs that are in no file are left alone,
 unless --prune deletes them: it deletes jobs that carry the label of --set, which an
 earlier apply gave them.
 
-A file has one job, a list of jobs, or many documents with --- between them; the
+FILE may be a directory: all of its .yaml and .yml files are read. A file has one job, a list of jobs, or many documents with --- between them; the
 fields are those of the API, and belfry job get -o yaml shows them.
 
 A job that is refused does not keep the others from being applied. If the server
 is unreachable or rejects the key, the command stops. Run it again to continue.`,
 		Example: `  belfry apply -f jobs.yaml
   belfry diff -f jobs.yaml && belfry apply -f jobs.yaml
-  belfry apply -f jobs.yaml --set billing --prune
+  belfry apply -f jobs/ --set billing --prune
   belfry job get report -o yaml | belfry apply -f -`,
-		RunE: remote.Run(func(ctx context.Context, r *remote.Server, _ []string) error {
-			jobs, err := readAll(r.Cmd, files)
-			if err != nil {
-				return err
-			}
-			return p.apply(ctx, r, jobs)
+		RunE: remote.Run(func(ctx context.Context, r *remote.Server, args []string) error {
+			return p.apply(ctx, r, append(files, args...))
 		}),
 	})
 	fileFlag(cmd, &files)
-	cmd.Flags().StringVar(&p.set, "set", "", "mark the jobs as owned by this set of files, with the label "+setLabel)
-	cmd.Flags().BoolVar(&p.prune, "prune", false, "delete the jobs of --set that are in no file any more, after a question")
+	p.flags(cmd, "after a question, delete")
 	cmd.Flags().BoolVar(&p.yes, "yes", false, "with --prune: delete without a question")
 	return cmd
 }
 
+// fileFlag adds -f. Further arguments are files too, because that is what a shell makes of -f jobs/*.yaml.
 func fileFlag(cmd *cobra.Command, files *[]string) {
-	cmd.Flags().StringArrayVarP(files, "file", "f", nil, "file with jobs, or - for the standard input; may be repeated")
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(*files) > 0 {
+			return nil
+		}
+		return usage.Args(0, 0)(cmd, args)
+	}
+	cmd.Flags().StringArrayVarP(files, "file", "f", nil, "file with jobs, directory of YAML files, or - for the standard input; may be repeated")
 }
 
 // styled pads and colours a result.

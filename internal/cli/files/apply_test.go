@@ -1,8 +1,10 @@
 package files_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -129,4 +131,21 @@ func TestDiffValidates(t *testing.T) {
 - {name: c, target: {kind: noop}, schedule: every 1h}`, "diff", "-f", "-")
 	require.ErrorContains(t, s.Failure, "line 1: a: The request is not valid\n  timeout: it is not a string")
 	require.ErrorContains(t, s.Failure, "line 2: b: The request is not valid\n  schedule.cron")
+}
+
+// Several files, as a shell expands jobs/*.yaml, and directories are read as one.
+func TestFilesAndDirectories(t *testing.T) {
+	t.Parallel()
+	a := clitest.New(t, cli.New)
+	dir := t.TempDir()
+	for name, text := range map[string]string{"a.yaml": "a", "b.yml": "b", "c.yaml": "c", "notes.txt": "d: ["} {
+		text = fmt.Sprintf("{name: %s, schedule: every 1h, target: {kind: noop}}", text)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	a.Good("apply", "-f", filepath.Join(dir, "a.yaml"), filepath.Join(dir, "b.yml"))
+	require.ElementsMatch(t, []string{"a", "b"}, strings.Fields(a.Good("job", "list", "-o", "name")))
+	require.Contains(t, a.Good("diff", "-f", dir), "create    c")
+	a.Good("apply", "-f", dir)
+	require.ElementsMatch(t, []string{"a", "b", "c"}, strings.Fields(a.Good("job", "list", "-o", "name")))
+	require.ErrorContains(t, a.Belfry("", "apply", "-f", t.TempDir()).Failure, "has no .yaml or .yml files")
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/cli/remote"
 	"github.com/belfry-dev/belfry/internal/cli/terminal"
-	"github.com/belfry-dev/belfry/internal/cli/usage"
 	belfry "github.com/belfry-dev/belfry/sdk/go"
 )
 
@@ -42,24 +41,26 @@ func (e DiffError) Unwrap() error { return e.error }
 
 func newDiff() *cobra.Command {
 	var files []string
+	var p pruning
 	var code bool
 	cmd := remote.Flags(&cobra.Command{
-		Use: "diff -f FILE", Short: "Print what belfry apply would do", Args: usage.Args(0, 0),
-		Long: `Compare the jobs of a YAML file with the server's, by name, and print what belfry
-apply would change. Nothing is changed.
+		Use: "diff -f FILE...", Short: "Print what belfry apply would do",
+		Long: `Compare the jobs of YAML files with the server's, by name, and print what belfry apply
+would change with the same -f, --set and --prune. Nothing is changed.
 
 The exit code is 0, and with --exit-code 1 if there is a difference. It is 2 if the
 comparison could not be made: a file cannot be read, the server would refuse a job
 or is unreachable.`,
 		Example: `  belfry diff -f jobs.yaml
+  belfry diff -f jobs/ --set billing --prune
   belfry diff -f jobs.yaml --exit-code   # for CI: 1 if there is a difference, 2 if it could not be found out`,
 	})
-	run := remote.Run(func(ctx context.Context, r *remote.Server, _ []string) error {
-		jobs, err := readAll(r.Cmd, files)
+	run := remote.Run(func(ctx context.Context, r *remote.Server, args []string) error {
+		jobs, gone, err := p.read(ctx, r, append(files, args...))
 		if err != nil {
 			return err
 		}
-		return diffAll(ctx, r, jobs, code)
+		return diffAll(ctx, r, jobs, gone, code)
 	})
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		err := run(cmd, args)
@@ -69,14 +70,18 @@ or is unreachable.`,
 		return DiffError{err}
 	}
 	fileFlag(cmd, &files)
+	p.flags(cmd, "also print")
 	cmd.Flags().BoolVar(&code, "exit-code", false, "exit with 1 if there is a difference")
 	return cmd
 }
 
-func diffAll(ctx context.Context, r *remote.Server, jobs []Job, code bool) error {
+func diffAll(ctx context.Context, r *remote.Server, jobs []Job, gone []obsoleteJob, code bool) error {
 	found, err := compareAll(ctx, r, jobs)
 	if err != nil {
 		return err
+	}
+	for _, j := range gone {
+		found = append(found, difference{Name: j.Name, Result: planned[deleted]})
 	}
 	differs := false
 	for _, d := range found {
@@ -146,12 +151,26 @@ func compareAll(ctx context.Context, r *remote.Server, jobs []Job) ([]difference
 				p := &belfry.Problem{Code: "invalid", Title: "The request is not valid", Problems: d.Problems}
 				refusals = append(refusals, fmt.Errorf("%s: %s: %w", j.At, j.Name, r.Explain(p, nil)))
 			}
+			if d.removesMark() {
+				refusals = append(refusals, fmt.Errorf("%s: %s: %w", j.At, j.Name, errOwned))
+			}
 			found[begin+i] = d.of(j.Name)
 		}
 		begin = end
 		bar.Set(int64(end), int64(len(jobs)))
 	}
 	return found, errors.Join(refusals...)
+}
+
+// removesMark reports whether the file has no label of a set, which the server's job has.
+func (d *lineDiff) removesMark() bool {
+	for _, f := range d.Fields {
+		whole := f.Field == "labels" && bytes.Contains(f.Before, []byte(`"`+setLabel+`"`))
+		if (whole || f.Field == "labels."+setLabel) && f.After == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // of returns the difference of the job with a name.

@@ -1,26 +1,28 @@
 package files
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
-	"os"
 	"strconv"
-	"strings"
 
-	"github.com/charmbracelet/x/term"
+	"github.com/spf13/cobra"
 
 	"github.com/belfry-dev/belfry/internal/cli/remote"
 	"github.com/belfry-dev/belfry/internal/cli/terminal"
 	"github.com/belfry-dev/belfry/internal/cli/usage"
+	"github.com/belfry-dev/belfry/internal/problem"
 	belfry "github.com/belfry-dev/belfry/sdk/go"
 )
 
 // setLabel marks the jobs that belfry apply --set created or changed, so that --prune deletes no other.
 const setLabel = "belfry.set"
+
+// errOwned keeps a forgotten --set from removing the mark, after which --prune would never delete the job.
+var errOwned = errors.New("the job belongs to a set of files, as its label " + setLabel + " says: repeat with --set")
 
 // pruning holds the flags of apply that delete jobs.
 type pruning struct {
@@ -28,23 +30,31 @@ type pruning struct {
 	prune, yes bool
 }
 
-func (p *pruning) check() error {
+// flags adds the flags to apply or diff.
+func (p *pruning) flags(cmd *cobra.Command, prune string) {
+	cmd.Flags().StringVar(&p.set, "set", "", "mark the jobs as owned by this set of files, with the label "+setLabel)
+	cmd.Flags().BoolVar(&p.prune, "prune", false, prune+" the jobs of --set that are in no file any more")
+}
+
+// read reads the files, marks their jobs and lists those of the set that are in no file.
+func (p *pruning) read(ctx context.Context, r *remote.Server, files []string) (jobs []Job, gone []obsoleteJob, err error) {
 	if p.prune && p.set == "" {
-		return usage.Errorf("--prune needs --set NAME, which marks the jobs that the files own;" +
+		return nil, nil, usage.Errorf("--prune needs --set NAME, which marks the jobs that the files own;" +
 			" a job without the mark is never deleted")
 	}
-	return nil
+	if jobs, err = readAll(r.Cmd, files); err != nil {
+		return nil, nil, err
+	}
+	if err := p.mark(jobs); err != nil {
+		return nil, nil, err
+	}
+	gone, err = p.obsolete(ctx, r, jobs)
+	return jobs, gone, err
 }
 
 // apply applies jobs and then deletes those of the set that are in no file. It asks before it changes anything.
-func (p *pruning) apply(ctx context.Context, r *remote.Server, jobs []Job) error {
-	if err := p.check(); err != nil {
-		return err
-	}
-	if err := p.mark(jobs); err != nil {
-		return err
-	}
-	gone, err := p.obsolete(ctx, r, jobs)
+func (p *pruning) apply(ctx context.Context, r *remote.Server, files []string) error {
+	jobs, gone, err := p.read(ctx, r, files)
 	if err != nil {
 		return err
 	}
@@ -125,16 +135,7 @@ func (p *pruning) confirm(r *remote.Server, gone []obsoleteJob) error {
 	for _, j := range gone {
 		r.Note("%s %s", planned[deleted], j.Name)
 	}
-	in := r.Cmd.InOrStdin()
-	if f, ok := in.(*os.File); !ok || !term.IsTerminal(f.Fd()) {
-		return usage.Errorf("--prune would delete %d jobs; nothing was changed. Repeat with --yes to do it", len(gone))
-	}
-	_, _ = fmt.Fprintf(r.Cmd.ErrOrStderr(), "Delete these %d jobs? [y/N] ", len(gone))
-	line, _ := bufio.NewReader(in).ReadString('\n')
-	if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
-		return usage.Errorf("nothing was changed")
-	}
-	return nil
+	return r.Confirm("delete " + problem.Count(len(gone), "job"))
 }
 
 // deleteAll deletes the obsolete jobs, each only if it is still as it was listed.

@@ -32,6 +32,14 @@ func TestPrune(t *testing.T) {
 	left := strings.Fields(a.Good("job", "list", "-o", "name")) // jobs of one file are created in any order
 	require.ElementsMatch(t, []string{"other", "one", "two"}, left, "nothing was deleted")
 
+	require.NoError(t, a.Belfry(one+two, "diff", "-f", "-", "--set", "billing", "--prune", "--exit-code").Failure)
+	require.Contains(t, a.Belfry(one, "diff", "-f", "-", "--set", "billing", "--prune").Out, "delete    two")
+	s = a.Belfry(one, "apply", "-f", "-")
+	require.ErrorContains(t, s.Failure, "refused")
+	require.Contains(t, s.Out+s.Err, "belongs to a set of files")
+	require.ErrorContains(t, a.Belfry(one+two, "diff", "-f", "-").Failure, "two: the job belongs to a set of files")
+	require.Contains(t, a.Good("job", "get", "one"), "belfry.set=billing", "the mark stays")
+
 	s = a.Belfry(one, "apply", "-f", "-", "--set", "billing", "--prune", "--yes")
 	require.NoError(t, s.Failure)
 	require.Contains(t, s.Out, "deleted   two")

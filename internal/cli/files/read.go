@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
@@ -91,10 +93,37 @@ func open(stdin io.Reader, file string) (io.ReadCloser, error) {
 	return f, nil
 }
 
+// expand replaces directories by their YAML files.
+func expand(files []string) (out []string, err error) {
+	for _, file := range files {
+		if info, err := os.Stat(file); err != nil || !info.IsDir() {
+			out = append(out, file) // Read explains what is wrong with it
+			continue
+		}
+		before := len(out)
+		for _, pattern := range []string{"*.yaml", "*.yml"} {
+			found, err := fs.Glob(os.DirFS(file), pattern)
+			if err != nil {
+				return nil, err
+			}
+			for _, name := range found {
+				out = append(out, filepath.Join(file, name))
+			}
+		}
+		if len(out) == before {
+			return nil, usage.Errorf("-f %s: the directory has no .yaml or .yml files", file)
+		}
+	}
+	return out, nil
+}
+
 // readAll reads files of jobs and checks that each job has a name and that no name occurs twice.
 func readAll(cmd *cobra.Command, files []string) (out []Job, err error) {
 	if len(files) == 0 {
 		return nil, usage.Errorf("which file? %s -f FILE; - is the standard input", cmd.CommandPath())
+	}
+	if files, err = expand(files); err != nil {
+		return nil, err
 	}
 	seen := map[string]string{}
 	for _, file := range files {

@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/charmbracelet/x/term"
 	"github.com/spf13/cobra"
 
 	"github.com/belfry-dev/belfry/internal/cli/terminal"
@@ -186,6 +188,20 @@ func (r *Server) Line(format string, args ...any) {
 	if r.ForPeople() {
 		terminal.NewPrinter(r.Out).Line(format, args...)
 	}
+}
+
+// Confirm asks whether to do what cannot be undone. Without a terminal there is no one to ask, and nothing is done.
+func (r *Server) Confirm(what string) error {
+	in := r.Cmd.InOrStdin()
+	if f, ok := in.(*os.File); !ok || !term.IsTerminal(f.Fd()) {
+		return usage.Errorf("this would %s; nothing was changed. Repeat with --yes to do it", what)
+	}
+	_, _ = fmt.Fprintf(r.Cmd.ErrOrStderr(), "This will %s. Continue? [y/N] ", what)
+	line, _ := bufio.NewReader(in).ReadString('\n')
+	if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
+		return usage.Errorf("nothing was changed")
+	}
+	return nil
 }
 
 // Note prints a line to the error output, for people and programs.
