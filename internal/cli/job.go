@@ -24,7 +24,7 @@ func newJob() *cobra.Command {
   belfry job runs report`,
 	}, newJobCreate(), newJobGet(), newJobList(), newJobEdit(), newJobPause(), newJobResume(), newJobTrigger(),
 		newJobBackfill(), newJobDelete(), bulk.NewRelabel(), bulk.NewSpread(),
-		newJobRuns(), timeline.New(), newJobPreview(), newJobVersions(), newJobRollback()))
+		newJobRuns(), timeline.New(), newJobPreview(), newJobVersions(), newJobRollback(), newJobRestore()))
 }
 
 func newJobGet() *cobra.Command {

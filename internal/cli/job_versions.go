@@ -1,9 +1,13 @@
 package cli
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strconv"
 	"time"
 
@@ -102,4 +106,43 @@ job has changed in the meantime, nothing is restored.`,
 	}
 	cmd.Flags().IntVar(&to, "to", 0, "the version to restore")
 	return cmd
+}
+
+func newJobRestore() *cobra.Command {
+	return &cobra.Command{
+		Use: "restore JOB", Short: "Create a deleted job again", Args: usage.Args(1, 1),
+		Long: `Create a deleted job again, as its last version was. Name it by its id, which
+belfry audit list --object NAME -o wide shows. The new job has an id of its own.`,
+		Example: `  belfry job restore job_06f8m2tq5dtk1e7n9q0c3s5v7g`,
+		RunE: remote.Run(func(ctx context.Context, r *remote.Server, args []string) error {
+			path := remote.JobPath(args[0]) + "/versions"
+			raw, err := r.Get(ctx, path, url.Values{"page_size": {"1"}})
+			if err != nil {
+				return err
+			}
+			page, err := terminal.Decode[struct {
+				Items []struct{ Version int } `json:"items"`
+			}](raw)
+			if err != nil || len(page.Items) == 0 {
+				return cmp.Or(err, errors.New("no version of it is kept"))
+			}
+			if raw, err = r.Get(ctx, path+"/"+strconv.Itoa(page.Items[0].Version), nil); err != nil {
+				return err
+			}
+			last, err := terminal.Decode[struct {
+				Definition json.RawMessage `json:"definition"`
+			}](raw)
+			if err != nil {
+				return err
+			}
+			if raw, err = r.Post(ctx, "/jobs", last.Definition); err != nil {
+				return err
+			}
+			j, err := terminal.Decode[jobView](raw)
+			if err != nil {
+				return err
+			}
+			return r.ShowDone(raw, terminal.Green.Render("created"), j.Name)
+		}),
+	}
 }

@@ -2,7 +2,9 @@ package postgres
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"regexp"
 	"time"
 
 	"github.com/google/uuid"
@@ -90,7 +92,8 @@ const auditMatches = `), page AS (
     SELECT seq FROM scanned
     WHERE ($5 = '' OR actor = $5 OR starts_with(actor, $5 || ' [') OR starts_with(actor, 'key:' || $5 || ' [')
            OR starts_with(actor, 'user:' || $5 || ' [') OR right(actor, length($5) + 3) = ' [' || $5 || ']')
-      AND ($6 = '' OR action = $6 OR starts_with(action, $6 || '.')) AND ($7 = '' OR object = $7)
+      AND ($6 = '' OR action = $6 OR starts_with(action, $6 || '.'))
+      AND ($7 = '' OR object = $7 OR position($11 IN detail) > 0)
       AND at >= $8 AND at < $9
     ORDER BY seq DESC LIMIT $10
 )
@@ -103,7 +106,7 @@ ORDER BY l.seq DESC`
 
 const auditScanned = `
 WITH scanned AS MATERIALIZED (
-    SELECT seq, at, actor, action, object FROM audit_log
+    SELECT seq, at, actor, action, object, detail FROM audit_log
     WHERE namespace_id = $1 AND seq < $2 AND seq >= $3 `
 
 const (
@@ -111,16 +114,25 @@ const (
 	auditOfAll    = auditScanned + `ORDER BY seq DESC LIMIT $4` + auditMatches
 )
 
+// isID matches the ids that entries have as their object. All other objects are named by their name.
+var isID = regexp.MustCompile(`^[a-z]+_[0-9a-v]{26,}$`)
+
 func (f *auditFilter) read(ctx context.Context, tx pgx.Tx) (out access.AuditPage, err error) {
 	sql, scan := auditOfAll, auditScan
+	name, err := json.Marshal(map[string]string{"name": f.Object})
+	if err != nil {
+		return out, err
+	}
 	switch {
-	case f.Object != "":
+	case isID.MatchString(f.Object):
 		sql = auditOfObject
+	case f.Object != "": // of a job, entries have the name in their details
 	case f.Actor == "" && f.Action == "" && f.From.IsZero() && f.To.IsZero():
 		scan = f.Limit + 1 // every entry matches
 	}
 	rows, err := tx.Query(
 		ctx, sql, f.Namespace, f.Before, f.floor, scan, f.Actor, f.Action, f.Object, f.From, f.end, f.Limit+1,
+		string(name[1:len(name)-1]),
 	)
 	if err != nil {
 		return out, err

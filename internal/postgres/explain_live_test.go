@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -20,7 +21,7 @@ func TestFiltersOfTheAuditLogWalkTheirIndexes(t *testing.T) {
 	b.exec(`ALTER TABLE audit_log SET (autovacuum_enabled = false)`)
 	b.exec(`INSERT INTO audit_log (namespace_id, seq, at, actor, action, object, detail, hash)
 		SELECT ` + bulkNamespace + `, g, now() - interval '1 min' * (30000 - g), 'key:k' || g % 50 || ' [key_x]',
-		       (ARRAY['job.create', 'job.pause', 'queue.pause'])[1 + g % 3], 'object ' || g % 1000, '{}', '\x00'
+		       (ARRAY['job.create', 'job.pause', 'queue.pause'])[1 + g % 3], 'job_' || lpad((g % 1000)::text, 26, '0'), '{}', '\x00'
 		FROM generate_series(1, 30000) g`)
 	now := b.now()
 	params := func(change func(*access.AuditParams)) access.AuditParams {
@@ -35,8 +36,12 @@ func TestFiltersOfTheAuditLogWalkTheirIndexes(t *testing.T) {
 			ways   []string
 		}{
 			"object": {
-				params(func(o *access.AuditParams) { o.Object = "object 7" }), 30,
+				params(func(o *access.AuditParams) { o.Object = fmt.Sprintf("job_%026d", 7) }), 30,
 				[]string{"audit_log by namespace_id object seq", "audit_log by namespace_id seq"},
+			},
+			"name": {
+				params(func(o *access.AuditParams) { o.Object = "imports" }), 0,
+				[]string{"audit_log by namespace_id seq"},
 			},
 			"actor": {
 				params(func(o *access.AuditParams) { o.Actor = "k7" }), 50,

@@ -61,7 +61,7 @@ type listAuditInput struct {
 	rest.PageInput
 	Actor  string    `query:"actor" maxLength:"300" doc:"Name or id of a key, or the actor as entries have it." example:"ci"`
 	Action string    `query:"action" maxLength:"60" doc:"An action, or a kind of object for all actions on it." example:"job.pause"`
-	Object string    `query:"object" maxLength:"300" doc:"Id or name of the changed object."`
+	Object string    `query:"object" maxLength:"300" doc:"Id or name of the changed object. The name of a deleted job counts too."`
 	From   time.Time `query:"from" doc:"Entries of this time and later."`
 	To     time.Time `query:"to" doc:"Entries before this time."`
 }

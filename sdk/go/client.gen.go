@@ -4747,7 +4747,7 @@ type ListAuditParams struct {
 	// Action An action, or a kind of object for all actions on it.
 	Action *string `form:"action,omitempty" json:"action,omitempty"`
 
-	// Object Id or name of the changed object.
+	// Object Id or name of the changed object. The name of a deleted job counts too.
 	Object *string `form:"object,omitempty" json:"object,omitempty"`
 
 	// From Entries of this time and later.

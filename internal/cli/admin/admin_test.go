@@ -139,4 +139,16 @@ func TestQueuesWorkersAndFilters(t *testing.T) {
 	require.NotContains(t, out, "job.create")
 	require.Empty(t, a.Good("audit", "list", "--to", "2020-01-01"))
 	require.Contains(t, a.Good("audit", "list", "--from", "2020-01-01", "--actor", "test"), "job.create")
+
+	a.Good("job", "delete", "bill")
+	out = a.Good("audit", "list", "--object", "bill", "-o", "wide")
+	require.Regexp(t, `(?s)job\.delete +bill.*job\.trigger.*job\.create`, out)
+	require.Empty(t, a.Good("audit", "list", "--object", "bil"))
+	require.ErrorContains(t, a.Belfry("", "job", "get", "bill").Failure, "belfry audit list --object NAME -o wide")
+	id := regexp.MustCompile(`job_\w+`).FindString(out)
+	require.Contains(t, a.Good("audit", "list", "--object", id), "job.delete")
+	require.ErrorContains(t, a.Belfry("", "job", "get", id).Failure, "if it was deleted, belfry job versions")
+	require.Contains(t, a.Good("job", "restore", id), "created bill")
+	require.Contains(t, a.Good("job", "get", "bill"), "invoice")
+	require.ErrorContains(t, a.Belfry("", "job", "restore", id).Failure, "bill")
 }

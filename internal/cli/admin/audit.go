@@ -85,7 +85,7 @@ role admin.`,
 	f := cmd.Flags()
 	actor := f.String("actor", "", "by this key: its name or id")
 	action := f.String("action", "", "an action such as job.pause, or job for all on jobs")
-	object := f.String("object", "", "of this object: the id of a job or run, or a name")
+	object := f.String("object", "", "of this object: its name, or the id of a job or run")
 	from := f.String("from", "", "at this time or later: a date or RFC 3339")
 	to := f.String("to", "", "before this time")
 	cmd.RunE = remote.Run(func(ctx context.Context, r *remote.Server, _ []string) error {
@@ -94,11 +94,11 @@ role admin.`,
 			Query: url.Values{
 				"actor": {*actor}, "action": {*action}, "object": {*object}, "from": {atMidnight(*from)}, "to": {atMidnight(*to)},
 			},
-			Headers: []string{"SEQ", "AT UTC", "BY", "ACTION", "OBJECT", "DETAIL"},
+			Headers: []string{"SEQ", "AT UTC", "BY", "ACTION", "OBJECT", "DETAIL"}, Wide: []string{"ID"},
 		}, func(e auditEntryView) []string {
 			return []string{
 				strconv.FormatInt(e.Seq, 10), terminal.Time(e.At, nil), remote.ActorName(e.Actor), e.Action,
-				terminal.Dash(e.about()), terminal.Dash(terminal.Truncate(e.details(), 200)),
+				terminal.Dash(e.about()), terminal.Dash(terminal.Truncate(e.details(), 200)), e.Object,
 			}
 		})
 	})

@@ -68,7 +68,7 @@ func detail(err error) string {
 
 // whereToLook says how to find what is missing, by the name of the argument in Use.
 var whereToLook = map[string]string{
-	"JOB":       "belfry job list shows the jobs; name a deleted job by its id, job_…",
+	"JOB":       "belfry job list shows the jobs; belfry audit list --object NAME -o wide shows the id of a deleted one",
 	"RUN":       "is the id whole? belfry run list shows them",
 	"QUEUE":     "belfry queue list shows the queues; the first job that names a queue creates it",
 	"KEY":       "belfry key list shows their ids, key_…",
@@ -85,6 +85,10 @@ func (r *Server) missing(err error, args []string) error {
 	help, known := whereToLook[noun]
 	if !known || len(args) == 0 {
 		return err
+	}
+	if noun == "JOB" && strings.HasPrefix(args[0], "job_") {
+		help = "if it was deleted, belfry job versions and belfry job runs still show what is kept of it," +
+			" and belfry job restore creates it again"
 	}
 	return Explained(err, "there is no %s %s in your namespace; %s", strings.ToLower(noun), args[0], help)
 }
