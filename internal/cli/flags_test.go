@@ -20,7 +20,8 @@ func TestFlagsOfAJob(t *testing.T) {
 		"--deadline", "2m", "--delivery", "at_most_once", "--priority", "7", "--max-runs", "9",
 		"--max-attempts", "8", "--backoff", "linear", "--retry-base", "2s", "--retry-cap", "3m", "--missed", "all",
 		"--catch-up-window", "3h", "--max-missed", "11", "--missed-paused", "once", "--pause-after-failures", "4",
-		"--keep-finished-for", "2d")
+		"--keep-finished-for", "2d", "--header", "X-Team: billing", "--concurrency-key", "cust-7",
+		"--concurrency-max", "3", "--idempotency-key", `"inv/" + string(due_at)`, "--report-timeout", "2h")
 	got := a.Good("job", "get", "x", "-o", "yaml")
 	for _, want := range []string{
 		"timezone: Europe/Berlin", `start_at: "2098-01-01T00:00:00Z"`, `end_at: "2099-01-01T00:00:00Z"`,
@@ -36,10 +37,19 @@ func TestFlagsOfAJob(t *testing.T) {
 	for _, want := range []string{
 		"30 2 * * * in Europe/Berlin, from 2098-01-01 01:00:00, until 2099-01-01 01:00:00," +
 			" jitter 30s, gap skip, fold both",
-		"8 attempts, linear from 2s to 3m", "all, at most 11, within 3h; after a pause: once",
+		"8 attempts, linear from 2s to 3m, jitter 0.2",
+		"all, at most 11, 1s apart, within 3h; after a pause: once",
+		`{"headers":{"X-Team":"billing"}}`, "at most 3 with the key cust-7", `"inv/" + string(due_at)`, "2h",
 	} {
 		require.Contains(t, page, want)
 	}
+	// A date is its first minute in the zone.
+	a.Good("job", "create", "once", "--at", "2099-01-31", "--tz", "Europe/Berlin", "--url", "https://example.com/")
+	page = a.Good("job", "get", "once")
+	for _, want := range []string{"Sat 2099-01-31 00:00:00 CET", "if it was created too late: once", "1d after it ran"} {
+		require.Contains(t, page, want)
+	}
+	require.ErrorContains(t, a.Belfry("", "job", "list", "--label", "team").Failure, "write for example team=billing")
 	// Another kind of schedule keeps the bounds.
 	a.Good("job", "edit", "x", "--every", "1h")
 	got = a.Good("job", "get", "x", "-o", "yaml")
@@ -69,7 +79,9 @@ func TestFlagsOfAJob(t *testing.T) {
 		"job create x --every 1h --cron @daily --url y":   "a job has one schedule; use one of --cron",
 		"job create x --every 1h --url y --label team":    "--label team: write key=value",
 		"job create x --every 1h --url y --header X":      "--header X: write 'Name: value'",
-		"job create x --every 1h --url y --payload {":     "is not JSON",
+		"job create x --every 1h --url y --payload {":     "--payload is not JSON at character 1: unexpected end",
+		"job create x --every 1h --url y --payload {a:1}": "--payload is not JSON at character 2: invalid character 'a'",
+		"job create x --cron 0 2 * * * --url y":           "put the cron expression in quotes",
 		"dlq redrive":                                     "which ones? Name runs, or use --job",
 		"apply":                                           "which file?",
 		"apply -f /nonexistent":                           "the file cannot be read",

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"strings"
 
@@ -115,7 +116,7 @@ var fieldFlags = []fieldFlag{
 func jobFlags(f *pflag.FlagSet) {
 	f.String("cron", "", "5 or 6 fields, such as '0 2 * * *'")
 	f.String("every", "", "an interval, such as 15m")
-	f.String("at", "", "once, at this time, such as 2027-01-31T09:00:00Z")
+	f.String("at", "", "once, at this time, such as 2027-01-31T09:00:00Z; in --tz if it has no offset")
 	f.Bool("allow-past", false, "accept a time for --at that has passed; missed.created decides whether it runs")
 	f.String("rrule", "", "a rule of RFC 5545, such as 'FREQ=MONTHLY;BYDAY=-1FR'")
 	f.String("anchor", "", "with --every or --rrule: count from this time, such as 2027-01-01T00:30:00Z")
@@ -223,7 +224,7 @@ func setFlags(f *pflag.FlagSet, job object) error {
 	}
 	if f.Changed("payload") {
 		text, _ := f.GetString("payload")
-		p, err := readPayload(text)
+		p, err := readPayload("payload", text)
 		if err != nil {
 			return err
 		}
@@ -267,7 +268,7 @@ func setSchedule(f *pflag.FlagSet, job object) error {
 	texts, _ := f.GetStringArray("calendar")
 	var calendars []any
 	for _, text := range texts {
-		raw, err := readPayload(text)
+		raw, err := readPayload("calendar", text)
 		if err != nil {
 			return err
 		}
@@ -289,7 +290,7 @@ func setTarget(f *pflag.FlagSet, job object) error {
 	}
 	if f.Changed("target-config") {
 		text, _ := f.GetString("target-config")
-		raw, err := readPayload(text)
+		raw, err := readPayload("target-config", text)
 		if err != nil {
 			return err
 		}
@@ -315,7 +316,7 @@ func setTarget(f *pflag.FlagSet, job object) error {
 }
 
 // readPayload reads JSON from a flag, or from the file that it names.
-func readPayload(text string) (json.RawMessage, error) {
+func readPayload(flag, text string) (json.RawMessage, error) {
 	if name, ok := strings.CutPrefix(text, "@"); ok {
 		b, err := os.ReadFile(name) //nolint:gosec // the user names it
 		if err != nil {
@@ -323,8 +324,11 @@ func readPayload(text string) (json.RawMessage, error) {
 		}
 		text = string(b)
 	}
-	if !json.Valid([]byte(text)) {
-		return nil, usage.Errorf("%.60q is not JSON; a text is JSON in double quotes: '\"text\"'", text)
+	var value json.RawMessage
+	err := json.Unmarshal([]byte(text), &value)
+	if wrong, ok := errors.AsType[*json.SyntaxError](err); ok {
+		return nil, usage.Errorf("--%s is not JSON at character %d: %w; texts and names are in double quotes: '{\"a\":\"b\"}'",
+			flag, wrong.Offset, err)
 	}
-	return json.RawMessage(text), nil
+	return value, err
 }

@@ -28,7 +28,7 @@ func TestTheLifeOfAJob(t *testing.T) {
 		"active", "0 2 * * * in Europe/Berlin", "in words      at 02:00 every day, Europe/Berlin\n",
 		"http PUT https://example.com/x", "team=web",
 		`{"big":12345678901234567890}`, "7 attempts",
-		"missed        all, at most 100, within 30m; after a pause: skip", "priority 3", "UTC)",
+		"missed        all, at most 100, 1s apart, within 30m; after a pause: skip", "priority 3", "UTC)",
 	} {
 		require.Contains(t, out, want)
 	}

@@ -56,7 +56,7 @@ is 1 if one did not succeed. Ctrl-C or --timeout ends the waiting, not the runs.
 			}
 			body := map[string]any{"if_idle": ifIdle}
 			if payload != "" {
-				p, err := readPayload(payload)
+				p, err := readPayload("payload", payload)
 				if err != nil {
 					return err
 				}

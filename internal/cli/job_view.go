@@ -61,20 +61,30 @@ type jobView struct {
 	CreatedAt *time.Time        `json:"created_at"`
 	UpdatedAt *time.Time        `json:"updated_at"`
 	Retry     struct {
-		MaxAttempts int    `json:"max_attempts"`
-		Backoff     string `json:"backoff"`
-		Base        string `json:"base"`
-		Cap         string `json:"cap"`
+		MaxAttempts int     `json:"max_attempts"`
+		Backoff     string  `json:"backoff"`
+		Base        string  `json:"base"`
+		Cap         string  `json:"cap"`
+		Jitter      float64 `json:"jitter"`
 	} `json:"retry"`
 	Missed struct {
 		Policy        string `json:"policy"`
 		CatchUpWindow string `json:"catch_up_window"`
 		Max           int    `json:"max"`
+		Pace          string `json:"pace"`
 		Paused        string `json:"paused"`
+		Created       string `json:"created"`
 	} `json:"missed"`
+	Concurrency struct {
+		Key string `json:"key"`
+		Max int    `json:"max"`
+	} `json:"concurrency"`
+	IdempotencyKey     string `json:"idempotency_key"`
+	ReportTimeout      string `json:"report_timeout"`
 	PauseAfterFailures int    `json:"pause_after_failures"`
 	KeepHistory        string `json:"keep_history"`
 	KeepFailures       int    `json:"keep_failures"`
+	KeepFinishedFor    string `json:"keep_finished_for"`
 }
 
 type targetView struct {
@@ -104,6 +114,24 @@ func (t targetView) String() string {
 	}, c.Args)
 	words = slices.DeleteFunc(words, func(s string) bool { return s == "" })
 	return terminal.Clean(strings.Join(words, " "))
+}
+
+// rest returns the fields of the config that String leaves out, such as headers, as JSON.
+func (t targetView) rest() string {
+	var all map[string]json.RawMessage
+	if json.Unmarshal(t.Config, &all) != nil {
+		return ""
+	}
+	for _, shown := range []string{
+		"method", "url", "handler", "image", "program", "args", "topic", "subject", "exchange", "routing_key",
+	} {
+		delete(all, shown)
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	text, _ := json.Marshal(all) //nolint:errchkjson // it was JSON before
+	return terminal.Clean(string(text))
 }
 
 // zone returns the zone of the schedule, or UTC if this machine does not know it.
@@ -169,19 +197,37 @@ func (j *jobView) retry() string {
 	case r.Backoff == "none":
 		return fmt.Sprintf("%d attempts, at once", r.MaxAttempts)
 	}
-	return fmt.Sprintf("%d attempts, %s from %s to %s", r.MaxAttempts, r.Backoff, r.Base, r.Cap)
+	return fmt.Sprintf("%d attempts, %s from %s to %s, jitter %g", r.MaxAttempts, r.Backoff, r.Base, r.Cap, r.Jitter)
 }
 
 func (j *jobView) missed() string {
 	m := j.Missed
 	text := m.Policy
 	if m.Policy == "all" {
-		text += fmt.Sprintf(", at most %d", m.Max)
+		text += fmt.Sprintf(", at most %d, %s apart", m.Max, m.Pace)
 	}
 	if m.Policy != "skip" {
 		text += ", within " + m.CatchUpWindow
 	}
+	if j.Schedule.At != "" {
+		text += "; if it was created too late: " + m.Created
+	}
 	return text + "; after a pause: " + m.Paused
+}
+
+func (j *jobView) concurrency() string {
+	if j.Concurrency.Key == "" {
+		return ""
+	}
+	return fmt.Sprintf("at most %d with the key %s", j.Concurrency.Max, j.Concurrency.Key)
+}
+
+// keptFor says how long the job stays after its last run, if it has a last one.
+func (j *jobView) keptFor() string {
+	if j.Schedule.At == "" {
+		return ""
+	}
+	return j.KeepFinishedFor + " after it ran"
 }
 
 // lastRun describes the newest run that started or was skipped.
@@ -247,19 +293,24 @@ func showJob(r *remote.Server, raw []byte, stats string) error {
 			{"last 14 days", stats},
 			{"next due", terminal.Moment(j.NextDueAt, zone)},
 			{"target", j.Target.String()},
+			{"target config", j.Target.rest()},
 			{"payload", terminal.Truncate(string(j.Payload), 200)},
 			{"labels", terminal.Pairs(j.Labels)},
 			{"queue", j.Queue + ", priority " + strconv.Itoa(j.Priority)},
 			{"retry", j.retry()},
 			{"timeout", j.Timeout},
+			{"report timeout", j.ReportTimeout},
 			{"deadline", j.Deadline},
 			{"overlap", j.Overlap},
+			{"concurrency", j.concurrency()},
+			{"idempotency key", j.IdempotencyKey},
 			{"missed", j.missed()},
 			{"delivery", j.Delivery},
 			{"max runs", number(j.MaxRuns)},
 			{"pauses after", number(j.PauseAfterFailures)},
 			{"keeps history for", j.KeepHistory},
 			{"keeps failures", number(j.KeepFailures)},
+			{"is kept for", j.keptFor()},
 			{"version", strconv.Itoa(int(j.Version))},
 			{"created", by(j.CreatedAt, j.CreatedBy, zone)},
 			{"updated", by(j.UpdatedAt, j.UpdatedBy, zone)},

@@ -76,7 +76,7 @@ func (v *runView) progress() string {
 	return text
 }
 
-// outcome says in a few words why a run has its state.
+// outcome says why a run has its state. A table cuts it if the terminal is too narrow.
 func (v *runView) outcome() string {
 	text := v.Message
 	if v.Reason != "" {
@@ -88,7 +88,7 @@ func (v *runView) outcome() string {
 	if v.Count > 1 {
 		text += " (" + strconv.FormatInt(v.Count, 10) + " occurrences)"
 	}
-	return terminal.Dash(terminal.Truncate(text, 60))
+	return terminal.Dash(text)
 }
 
 // took returns how long the last attempt took.

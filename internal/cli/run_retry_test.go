@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -86,4 +87,12 @@ UNION ALL SELECT partition, 0, 1, id, at, at, at + interval '30 min', 1, 2, 0, 0
 	said = a.Good(retry...)
 	require.Contains(t, said, `"done": 0`)
 	require.Contains(t, said, `"failed": 5`, "they are live")
+}
+
+// A table cuts messages if the terminal is too narrow. A pipe gets them whole.
+func TestMessagesAreNotCut(t *testing.T) {
+	t.Parallel()
+	message := strings.Repeat("what happened ", 20) + "and what to do"
+	v := runView{Reason: "rejected", Message: message}
+	require.Equal(t, "rejected: "+message, v.outcome())
 }

@@ -29,7 +29,9 @@ func compileAt(spec *Spec, loc *time.Location) (rule, error) {
 		spec.At = t.Format(time.RFC3339Nano)
 		return instant{t}, nil
 	}
-	for _, layout := range []string{localTime, "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04"} {
+	for _, layout := range []string{
+		localTime, "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04", time.DateOnly,
+	} {
 		t, err := time.Parse(layout, spec.At)
 		if err != nil || t.Nanosecond() != 0 {
 			continue

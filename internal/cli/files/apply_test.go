@@ -108,7 +108,7 @@ func TestDiffValidates(t *testing.T) {
 		"schedule: {cron: 0 2 * * *, timezone: Mars/Base}": {"schedule.timezone", "use an IANA name"},
 		"schedule: every 1h, retry: {max_attempts: 0}":     {"retry.max_attempts", "use 1 or more"},
 		"schedule: every 1h, retry: {max_atempts: 2}":      {"retry.max_atempts", "did you mean max_attempts?"},
-		"schedule: every 1h, timeout: 30":                  {"timeout: it is not a string", `write it in "quotes"`},
+		"schedule: every 1h, timeout: 30":                  {"timeout: it is not a string", `a duration with its unit: "30s"`},
 		"schedule: every 1h, retry: {base: -1s}":           {"retry.base", "it is negative"},
 		"schedule: every 1h, priorty: 3":                   {"priorty", "did you mean priority?"},
 		"schedule: sometimes":                              {"schedule.cron", "every 15m"},

@@ -104,7 +104,10 @@ func Args(least, most int) cobra.PositionalArgs {
 			return fmt.Errorf("%s wants %s and no other arguments, got %q; is a flag missing before it?",
 				cmd.CommandPath(), wanted, args[0])
 		}
-		return fmt.Errorf("%s wants %s, got %d arguments; put names with spaces in quotes",
-			cmd.CommandPath(), wanted, len(args))
+		quote := "names with spaces"
+		if cmd.Flags().Changed("cron") {
+			quote = "the cron expression"
+		}
+		return fmt.Errorf("%s wants %s, got %d arguments; put %s in quotes", cmd.CommandPath(), wanted, len(args), quote)
 	}
 }

@@ -110,7 +110,7 @@ func Labels(texts []string) (out []job.Label, err error) {
 		key, value, ok := strings.Cut(text, "=")
 		if !ok {
 			return nil, &problem.Problem{
-				Field: "label", Problem: "it is not key=value", Fix: "write for example label=team=billing",
+				Field: "label", Problem: "it is not key=value", Fix: "write for example team=billing",
 			}
 		}
 		out = append(out, job.Label{Key: key, Value: value})

@@ -48,7 +48,7 @@ func fromHuma(ctx huma.Context, status int, message string, errs ...error) huma.
 
 // explained has the messages of huma that need no further detail.
 var explained = map[string]FieldProblem{
-	validation.MsgExpectedString:          {Problem: "it is not a string", Fix: `write it in "quotes"`},
+	validation.MsgExpectedString:          {Problem: "it is not a string", Fix: `write it in "quotes", a duration with its unit: "30s"`},
 	validation.MsgExpectedInteger:         {Problem: "it is not a whole number", Fix: wholeNumber},
 	validation.MsgExpectedNumber:          {Problem: "it is not a number", Fix: "write it as 0.5, without quotes"},
 	validation.MsgExpectedBoolean:         {Problem: "it is not true or false", Fix: "write true or false, without quotes"},
