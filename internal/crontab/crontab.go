@@ -97,7 +97,9 @@ func (p *parser) line(n int, text string) {
 				return
 			}
 		}
-		p.comment = cmp.Or(comment, p.comment)
+		if !template.MatchString(comment) {
+			p.comment = cmp.Or(comment, p.comment)
+		}
 		return
 	}
 	if m := variableLine.FindStringSubmatch(text); m != nil {

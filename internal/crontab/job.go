@@ -1,13 +1,10 @@
 package crontab
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"iter"
 	"net/url"
-	"path"
-	"regexp"
 	"strings"
 
 	"github.com/belfry-dev/belfry/internal/schedule"
@@ -51,7 +48,9 @@ type Job struct {
 		User        string            `json:"user,omitempty"`
 		Environment map[string]string `json:"environment,omitempty"`
 	} `json:"payload"`
-	Overlap string `json:"overlap"`
+	Overlap string         `json:"overlap"`
+	Timeout string         `json:"timeout"`
+	Retry   map[string]int `json:"retry"`
 }
 
 // JSON is the job as the API takes it.
@@ -69,27 +68,7 @@ func (o *Options) job(name string, e *Entry) Job {
 	fill := strings.NewReplacer("{name}", url.PathEscape(name), "{user}", url.PathEscape(e.User))
 	j.Target.Config = map[string]string{"url": fill.Replace(o.URL)}
 	j.Payload.Command, j.Payload.Stdin, j.Payload.User, j.Payload.Environment = e.Command, e.Stdin, e.User, e.Env
-	j.Overlap = "allow" // as cron does
+	// As cron does: a command may overlap, may take long, and runs once.
+	j.Overlap, j.Timeout, j.Retry = "allow", "1h", map[string]int{"max_attempts": 1}
 	return j
-}
-
-var notInName = regexp.MustCompile(`[^a-z0-9]+`)
-
-// name is made from the comment, else from the program that the command calls.
-func (e *Entry) name() string {
-	const most = 60
-	text := e.Comment
-	if text == "" {
-		for _, word := range strings.Fields(e.Command) {
-			if !strings.Contains(word, "=") { // skip variables before the program
-				text = strings.TrimSuffix(path.Base(word), path.Ext(word))
-				break
-			}
-		}
-	}
-	name := strings.Trim(notInName.ReplaceAllString(strings.ToLower(text), "-"), "-")
-	if len(name) > most {
-		name = strings.TrimRight(name[:most], "-")
-	}
-	return cmp.Or(name, "job")
 }
