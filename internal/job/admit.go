@@ -41,26 +41,34 @@ const (
 // run.admit.
 type AdmitRule int16
 
-// The rules.
+// The rules. If a run does not meet its rule, Admit decides about it.
 const (
 	AdmitFreely   AdmitRule = 0 // nothing to check
-	AdmitIfAlone  AdmitRule = 1 // start if no other run of the job is live, otherwise call Admit
-	AdmitByPolicy AdmitRule = 2 // always call Admit
+	AdmitIfAlone  AdmitRule = 1 // start if no other run of the job is live
+	AdmitByPolicy AdmitRule = 2 // always call Admit; only earlier versions of Belfry wrote it
+	AdmitIfFirst  AdmitRule = 3 // start if no other run of the job is live, and no older one is due and pending
+
+	AdmitInTime AdmitRule = 4 // added to another rule: start if the deadline has not passed
 )
 
 // AdmitRule returns the cheapest rule that enforces the policy. The policy must have its defaults.
-func (p Policy) AdmitRule() AdmitRule {
-	switch {
-	case p.Deadline > 0:
-		return AdmitByPolicy
-	case p.Overlap == OverlapAllow:
-		return AdmitFreely
-	case p.Overlap == OverlapSkip:
-		return AdmitIfAlone
+func (p Policy) AdmitRule() (rule AdmitRule) {
+	switch p.Overlap {
+	case OverlapAllow:
+		rule = AdmitFreely
+	case OverlapSkip:
+		rule = AdmitIfAlone
 	default:
-		return AdmitByPolicy
+		rule = AdmitIfFirst
 	}
+	if p.Deadline > 0 {
+		rule += AdmitInTime
+	}
+	return rule
 }
+
+// Exclusive reports whether what other runs of the job do matters.
+func (r AdmitRule) Exclusive() bool { return r&^AdmitInTime != AdmitFreely }
 
 // Admit decides whether a due run may start.
 //

@@ -42,13 +42,13 @@ type Assignment struct {
 // Assign decides which poll gets which run. The runs are given in the order in which they should start.
 //
 // A run goes to a poll that knows its handler and has not reached its maximum; of several, to the one with the
-// fewest runs, so that work spreads. A job that needs admission gets at most one assignment: its other runs are
+// fewest runs, so that work spreads. A job whose runs depend on each other gets at most one assignment: its other runs are
 // left for the next claim.
 func Assign(due []Due, polls []Poll) (assigned []Assignment) {
 	count := make([]int, len(polls))
 	seen := map[uuid.UUID]bool{}
 	for _, d := range due {
-		if d.Admit != AdmitFreely && seen[d.Job] {
+		if d.Admit.Exclusive() && seen[d.Job] {
 			continue
 		}
 		best := Choose(polls, d.Handler, func(i int) int { return count[i] })

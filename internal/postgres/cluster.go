@@ -32,7 +32,7 @@ ORDER BY p.id`
 // no pause, limit, concurrency key or earlier run of its job holds it back.
 const partitionLag = `
 SELECT partition, count(*), min(run_at) FILTER (
-    WHERE state = 0 /* pending */ AND run_at <= now() AND handler IS NULL AND concurrency_key IS NULL AND admit < 2
+    WHERE state = 0 /* pending */ AND run_at <= now() AND handler IS NULL AND concurrency_key IS NULL AND admit & 2 = 0
       AND queue_id NOT IN (SELECT id FROM queue WHERE paused OR limited))
 FROM (SELECT * FROM run LIMIT $1) r
 GROUP BY partition`

@@ -67,7 +67,7 @@ SELECT coalesce(n.name, q.namespace_id::text, ''), coalesce(q.name, ''), coalesc
            WHERE r.state = 0 /* pending */ AND r.run_at <= now() AND NOT q.paused
              AND (r.due_at < (SELECT held_from FROM cluster WHERE only_row)
                   OR r.due_at >= (SELECT held_until FROM cluster WHERE only_row))
-             AND NOT (r.admit <> 0 /* freely */ AND r.job_id IN (
+             AND NOT (r.admit & 3 <> 0 /* freely */ AND r.job_id IN (
                  SELECT job_id FROM r WHERE state <> 0 /* live */))), 0)::float8
 FROM r
 LEFT JOIN queue q ON q.id = r.queue_id

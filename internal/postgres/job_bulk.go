@@ -213,7 +213,7 @@ type jobRows struct {
 	endAt                                           []*time.Time
 	name, kind, config, spec, policy, labels, whole []string
 	payload, handler                                []*string
-	keep, keepHistory                               []*time.Duration
+	keep, keepHistory, deadline                     []*time.Duration
 	keepFailures                                    []*int16
 	keepsRuns                                       bool // of any job
 	description, owner                              []string
@@ -238,6 +238,7 @@ func (r *jobRows) add(n *newJob, queue int32, left *int32, planFrom time.Time) {
 	r.keepsRuns = r.keepsRuns || d.keepsRuns()
 	r.keepHistory = append(r.keepHistory, d.keepHistory())
 	r.keepFailures = append(r.keepFailures, d.keepFailures())
+	r.deadline = append(r.deadline, d.deadline())
 	r.handler = append(r.handler, d.handler())
 	r.description, r.owner = append(r.description, d.Description), append(r.owner, d.Owner)
 	r.key, r.keyMax = append(r.key, d.concurrencyKey(j.Namespace)), append(r.keyMax, d.concurrencyMax())
@@ -247,7 +248,7 @@ const insertJobRows = `
 INSERT INTO job (namespace_id, version, created_at, updated_at, created_by, updated_by, finished_at, partition, id,
                  cursor_id, queue_id, state, priority, admit, jitter_ms, timeout_ms, max_runs, runs_left, plan_from,
                  end_at, name, target_kind, target_config, payload, schedule, policy, labels, keep_finished_for,
-                 concurrency_key, concurrency_max, handler, description, owner, keep_history, keep_failures)
+                 concurrency_key, concurrency_max, handler, description, owner, keep_history, keep_failures, deadline)
 SELECT $1, 1, $2, $2, $27, $27, CASE WHEN r.state = 3 /* finished */ THEN $2::timestamptz END, r.*
 FROM (SELECT unnest($3::smallint[]), unnest($4::uuid[]), unnest($5::bigint[]), unnest($6::integer[]),
              unnest($7::smallint[]) AS state, unnest($8::smallint[]), unnest($9::smallint[]), unnest($10::integer[]),
@@ -255,7 +256,8 @@ FROM (SELECT unnest($3::smallint[]), unnest($4::uuid[]), unnest($5::bigint[]), u
              unnest($15::timestamptz[]), unnest($16::text[]), unnest($17::text[]), unnest($18::text[]),
              unnest($19::text[]), unnest($20::text[]), unnest($21::text[]), unnest($22::text[])::jsonb,
              unnest($23::interval[]), unnest($24::bigint[]), unnest($25::integer[]), unnest($26::text[]),
-             unnest($28::text[]), unnest($29::text[]), unnest($30::interval[]), unnest($31::smallint[])) r`
+             unnest($28::text[]), unnest($29::text[]), unnest($30::interval[]), unnest($31::smallint[]),
+             unnest($32::interval[])) r`
 
 const insertVersions = `
 INSERT INTO job_version (namespace_id, version, actor, created_at, partition, job_id, definition, timeout_ms)
@@ -266,7 +268,7 @@ func (r *jobRows) insert(batch *pgx.Batch, c *creation) {
 		insertJobRows, c.namespace, c.now, r.partition, r.id, r.cursor, r.queue, r.state, r.priority, r.admit,
 		r.jitter, r.timeout, r.maxRuns, r.runsLeft, r.planFrom, r.endAt, r.name, r.kind, r.config, r.payload, r.spec,
 		r.policy, r.labels, r.keep, r.key, r.keyMax, r.handler, c.actor, r.description, r.owner,
-		r.keepHistory, r.keepFailures,
+		r.keepHistory, r.keepFailures, r.deadline,
 	)
 	if r.keepsRuns {
 		batch.Queue(noteRule, c.namespace)

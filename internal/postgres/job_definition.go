@@ -181,12 +181,17 @@ func (d *definition) keep() *time.Duration {
 }
 
 // keepHistory returns how long ended runs stay; nil: the namespace decides.
-func (d *definition) keepHistory() *time.Duration {
-	if d.KeepHistory == 0 {
+func (d *definition) keepHistory() *time.Duration { return durationOrNull(d.KeepHistory) }
+
+// deadline returns within which time after its due time a run has to start; nil: at any time.
+func (d *definition) deadline() *time.Duration { return durationOrNull(d.Deadline) }
+
+func durationOrNull(d job.Duration) *time.Duration {
+	if d == 0 {
 		return nil
 	}
-	keep := time.Duration(d.KeepHistory)
-	return &keep
+	v := time.Duration(d)
+	return &v
 }
 
 // stored returns how many bytes of the job count for the quota of storage, as belfry_stored does.

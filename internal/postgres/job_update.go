@@ -224,7 +224,7 @@ SET cursor_id = $3, queue_id = $4, version = $5, state = $6, priority = $7, admi
     finished_at = CASE WHEN $6::smallint = 3 /* finished */ THEN coalesce(finished_at, $15) END, updated_at = $15,
     name = $16, target_kind = $17, target_config = $18, payload = $19, schedule = $20, policy = $21, labels = $22,
     keep_finished_for = $23, concurrency_key = $24, concurrency_max = $25, handler = $26, description = $27,
-    owner = $28, updated_by = $29, keep_history = $30, keep_failures = $31
+    owner = $28, updated_by = $29, keep_history = $30, keep_failures = $31, deadline = $32
 WHERE partition = $1 AND id = $2`
 
 // updatePending makes pending runs follow the new definition, so that claim does not apply the overlap policy of the
@@ -252,7 +252,7 @@ func (u *update) write(batch *pgx.Batch, out *job.Job) {
 		d.jitter.Milliseconds(), d.timeoutMS(), d.MaxRuns, u.runsLeft, u.planFrom, d.endAt, u.now, d.Name,
 		d.Target.Kind, d.text.config, d.payload, d.text.schedule, d.text.policy, d.text.labels, d.keep(),
 		d.concurrencyKey(j.Namespace), d.concurrencyMax(), d.handler(), d.Description, d.Owner, u.actor,
-		d.keepHistory(), d.keepFailures(),
+		d.keepHistory(), d.keepFailures(), d.deadline(),
 	)
 	if d.keepsRuns() {
 		batch.Queue(noteRule, j.Namespace)

@@ -47,10 +47,7 @@ func (e *Engine) PullClaim(ctx context.Context, o job.PullClaimParams) (out job.
 		}
 		var plain []job.Assignment
 		for _, d := range job.Assign(due, o.Polls) {
-			switch {
-			case d.Admit == job.AdmitByPolicy:
-				out.Undecided = append(out.Undecided, d)
-			case len(plain) < maxPermits:
+			if len(plain) < maxPermits {
 				plain = append(plain, d)
 			}
 		}

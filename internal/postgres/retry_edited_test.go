@@ -43,7 +43,7 @@ func TestARetryIsAsTheJobIsNow(t *testing.T) {
 	require.Equal(t, j.Version, r.Version)
 	require.Equal(t, d.Concurrency.ID(b.namespace), r.ConcurrencyKey)
 	require.EqualValues(t, 2, r.ConcurrencyMax)
-	require.Equal(t, 2, admit, "its overlap is to be decided about")
+	require.EqualValues(t, job.AdmitIfFirst, admit, "its overlap is to be decided about")
 	require.Len(t, retries, 1)
 	require.Equal(t, r.Queue, retries[0].Queue, "and so the wheel knows it")
 	require.Equal(t, r.ConcurrencyKey, retries[0].ConcurrencyKey)

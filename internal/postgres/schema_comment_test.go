@@ -63,7 +63,7 @@ var (
 		fmt.Sprintf("%d succeeded", job.EndedSucceeded), fmt.Sprintf("%d failed", job.EndedFailed),
 		fmt.Sprintf("%d cancelled", job.EndedCancelled), fmt.Sprintf("%d skipped", job.EndedSkipped),
 	}
-	admitCodes  = []string{"0 nothing,", "1 nothing unless", "2 always"}
+	admitCodes  = []string{"0 nothing,", "1 nothing unless", "2 always", "3 nothing unless", "4 the deadline"}
 	originCodes = []string{
 		fmt.Sprintf("%d schedule", job.FromSchedule), fmt.Sprintf("%d trigger", job.FromTrigger),
 		fmt.Sprintf("%d backfill", job.FromBackfill), fmt.Sprintf("%d missed", job.FromMissed),

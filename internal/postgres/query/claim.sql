@@ -1,6 +1,7 @@
 -- Claim: starts those of the runs named by $1 to $4 (partition, job, due time, sequence) that are pending, due within
--- the lead $6, in a partition that session $5 owns, under no limit, and need no decision. It returns what a target
--- needs to deliver them. Runs that came due while no node served the partition wait until CatchUp has decided them.
+-- the lead $6, in a partition that session $5 owns, under no limit, and need no decision: job.Admit would start them too
+-- (TestClaimsStartWhatThePolicyStarts). It returns what a target needs to deliver them. Runs that came due while no node
+-- served the partition wait until CatchUp has decided them.
 -- After a restore of the database, runs of the forgotten time are held, and attempt numbers begin above attempt_base.
 --
 -- The form and the settings pool.KeyLookups, which the same transaction applies first, allow one plan only: each key is
@@ -32,9 +33,16 @@ WITH c AS MATERIALIZED (
                      AND (missed_from IS NULL OR r.due_at < missed_from OR r.due_at >= missed_until)) = $5
               AND (r.due_at < k.held_from OR r.due_at >= k.held_until)
               AND r.concurrency_key IS NULL AND r.queue_id NOT IN (SELECT id FROM queue WHERE limited)
-              AND (r.admit = 0 /* freely */ OR r.admit = 1 /* if alone */ AND NOT EXISTS (
+              AND (r.admit & 3 = 0 /* freely */ OR r.admit & 1 = 1 /* if alone */ AND NOT EXISTS (
+                  SELECT FROM run o WHERE o.partition = k.partition AND o.job_id = k.job_id AND o.state <> 0 /* live */)
+                AND (r.admit & 2 = 0 OR NOT EXISTS ( /* if first */
                   SELECT FROM run o
-                  WHERE o.partition = k.partition AND o.job_id = k.job_id AND o.state <> 0 /* live */))
+                  WHERE o.partition = k.partition AND o.job_id = k.job_id AND o.state = 0 /* pending */
+                    AND (o.due_at, o.seq) < (r.due_at, r.seq) AND o.run_at <= now() + $6::interval
+                    AND (o.due_at < k.held_from OR o.due_at >= k.held_until))))
+              AND (r.admit & 4 = 0 OR r.attempts IS NOT NULL OR r.origin IN (2, 4) /* backfill, redrive */ OR
+                   greatest(now(), r.run_at) <= r.due_at + (
+                       SELECT deadline FROM job WHERE partition = k.partition AND id = k.job_id))
             LIMIT 1 FOR UPDATE OF r SKIP LOCKED) x
         WHERE EXISTS (SELECT FROM session WHERE id = $5 AND expires_at > now()) AND belfry_clock_trusted()))
     RETURNING partition, job_id, due_at, seq, attempt, version, origin, run_at, session_id, claimed_at, handler,

@@ -21,6 +21,14 @@ FROM w, LATERAL (
       AND (r.due_at >= now() - interval '10 s' OR r.origin <> 0 /* schedule */ OR r.attempt > 0 OR EXISTS (
           SELECT FROM partition p JOIN session s ON s.id = p.owner AND s.expires_at > now()
           WHERE p.id = w.partition AND (missed_from IS NULL OR r.due_at < missed_from OR r.due_at >= missed_until)))
-      AND (r.admit = 0 /* freely */ OR r.admit = 1 /* if alone */ AND NOT EXISTS (
-          SELECT FROM run o WHERE o.partition = w.partition AND o.job_id = w.job_id AND o.state <> 0 /* live */))
+      AND (r.admit & 3 = 0 /* freely */ OR r.admit & 1 = 1 /* if alone */ AND NOT EXISTS (
+          SELECT FROM run o WHERE o.partition = w.partition AND o.job_id = w.job_id AND o.state <> 0 /* live */)
+        AND (r.admit & 2 = 0 OR NOT EXISTS ( /* if first */
+          SELECT FROM run o
+          WHERE o.partition = w.partition AND o.job_id = w.job_id AND o.state = 0 /* pending */
+            AND (o.due_at, o.seq) < (r.due_at, r.seq) AND o.run_at <= now()
+            AND (o.due_at < (SELECT held_from FROM cluster WHERE only_row) OR o.due_at >= (SELECT held_until FROM cluster WHERE only_row)))))
+      AND (r.admit & 4 = 0 OR r.attempts IS NOT NULL OR r.origin IN (2, 4) /* backfill, redrive */ OR
+           greatest(now(), r.run_at) <= r.due_at + (
+               SELECT deadline FROM job WHERE partition = w.partition AND id = w.job_id))
     LIMIT 1 FOR UPDATE OF r SKIP LOCKED) x
