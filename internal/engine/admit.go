@@ -2,18 +2,20 @@ package engine
 
 import (
 	"context"
+	"slices"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/belfry-dev/belfry/internal/engine/wheel"
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// blockedPause is how long a run that its policy makes wait is left alone before it is retried. It is retried
-// earlier if the run that it waits for ends.
-const blockedPause = time.Second
+// maxAdmits is how many runs one transaction decides about.
+const maxAdmits = 500
 
-// admit decides about runs that a claim did not take, one at a time, until the node stops: the next owner decides about
-// the others. Admitters are separate from claimers so that jobs which need decisions do not slow down the others.
+// admit decides about runs that a claim did not take until the node stops: the next owner decides about the others.
+// Admitters are separate from claimers so that jobs which need decisions do not slow down the others.
 func (e *Engine) admit(ctx context.Context) {
 	for {
 		select {
@@ -21,31 +23,14 @@ func (e *Engine) admit(ctx context.Context) {
 			return
 		case <-e.undecided.added:
 		}
-		if !e.awaitSlot(ctx) {
-			return
-		}
-		runs, started := e.undecided.take(e.slots.hasShare), 0
-		for _, r := range runs { // one
-			if !e.wheel.ReturnIfPaused(r) {
-				started += e.admitOne(ctx, r)
-			}
-		}
-		e.slots.release(1 - started)
-		if len(runs) == 0 { // all namespaces have their share of the slots
+		n := e.slots.acquire(min(e.Batch, maxAdmits, e.undecided.len()), 0)
+		runs := e.undecided.take(n, func(namespace uuid.UUID) int { return e.slots.mayStart(namespace, n) })
+		started := e.admitRuns(ctx, slices.DeleteFunc(runs, e.wheel.ReturnIfPaused))
+		e.slots.release(n - started)
+		if len(runs) == 0 { // no slot is free, or all namespaces have their share of them
 			e.pauseForSlots(ctx)
 		}
 	}
-}
-
-// awaitSlot waits for a free slot. It returns false when the node stops.
-func (e *Engine) awaitSlot(ctx context.Context) bool {
-	for ctx.Err() == nil {
-		if e.slots.acquire(1, 1) == 1 {
-			return true
-		}
-		e.pauseForSlots(ctx)
-	}
-	return false
 }
 
 func (e *Engine) pauseForSlots(ctx context.Context) {
@@ -55,31 +40,44 @@ func (e *Engine) pauseForSlots(ctx context.Context) {
 	}
 }
 
-// admitOne applies the policy of a run and returns how many runs it started.
-func (e *Engine) admitOne(ctx context.Context, r job.Run) (started int) {
+// admitRuns applies the policies of runs of different jobs and returns how many runs it started.
+func (e *Engine) admitRuns(ctx context.Context, runs []job.Run) (started int) {
+	if len(runs) == 0 {
+		return 0
+	}
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), statementLimit)
 	defer cancel()
 	session := e.Member.Session()
-	admitted, err := e.Claimer.Admit(limited, session, r.Key, e.Lead)
+	admitted, err := e.Claimer.Admit(limited, session, keysOf(runs), e.Lead)
+	if err != nil {
+		return e.resolve(ctx, session, runs, err)
+	}
+	now := e.Bound.Now()
+	for i, r := range runs {
+		started += e.admitted(ctx, r, admitted[i], now)
+	}
+	return started
+}
+
+// admitted handles a run that was decided about, and returns 1 if it started.
+func (e *Engine) admitted(ctx context.Context, r job.Run, a job.Admitted, now time.Time) (started int) {
 	switch {
-	case err != nil:
-		return e.resolve(ctx, session, []job.Run{r}, err)
-	case admitted.Attempt != nil:
-		started = e.handOver([]job.Attempt{*admitted.Attempt})
-		e.wheel.Release([]job.Run{r})
+	case a.Attempt != nil:
+		started = e.handOver([]job.Attempt{*a.Attempt})
+		e.wheel.Started([]job.Run{r})
 		return started
-	case admitted.Done:
+	case a.Done:
 		e.wheel.Release([]job.Run{r})
-		if at := admitted.RunAt; !at.IsZero() && e.Bound.Until(at) <= e.LookAhead { // for example, it was caught up
+		if at := a.RunAt; !at.IsZero() && e.Bound.Until(at) <= e.LookAhead { // for example, it was caught up
 			r.RunAt = at
 			e.add(ctx, []job.Run{r})
 		}
-	case admitted.Refusal != (job.Refusal{}):
-		e.wheel.ReturnRefused([]wheel.Refused{{Run: r, Why: admitted.Refusal}}, e.Bound.Now())
+	case a.Refusal != (job.Refusal{}):
+		e.wheel.ReturnRefused([]wheel.Refused{{Run: r, Why: a.Refusal}}, now)
 	case e.Bound.Until(r.RunAt) > 0:
 		e.wheel.ReturnAt(r, r.RunAt.Add(e.Lead+wheel.SlotWidth)) // taken when it is due, not Lead before
 	default:
-		e.wheel.ReturnBlocked(r, e.Bound.Now().Add(blockedPause))
+		e.wheel.ReturnBlocked(r, now.Add(wheel.BlockedPause), a.Expires)
 	}
 	return 0
 }

@@ -27,11 +27,14 @@ type allPending struct {
 	admitted chan job.Key
 }
 
-func (allPending) Unclaimed(_ context.Context, keys []job.Key) ([]job.Key, error) { return keys, nil }
-
-func (s allPending) Admit(_ context.Context, _ uuid.UUID, k job.Key, _ time.Duration) (job.Admitted, error) {
-	s.admitted <- k
-	return job.Admitted{Done: true}, nil
+func (s allPending) Admit(
+	_ context.Context, _ uuid.UUID, keys []job.Key, _ time.Duration,
+) (out []job.Admitted, err error) {
+	for _, k := range keys {
+		s.admitted <- k
+		out = append(out, job.Admitted{Done: true})
+	}
+	return out, nil
 }
 
 const queueOfMany, queueOfFew = 1, 2
@@ -43,7 +46,7 @@ type undecided struct {
 	due       time.Time
 }
 
-// newUndecided returns an engine with 100 slots that can have ten undecided runs.
+// newUndecided returns an engine with 100 slots that can have 40 undecided runs.
 func newUndecided(t *testing.T) *undecided {
 	t.Helper()
 	u := &undecided{
@@ -68,7 +71,7 @@ func (u *undecided) leave(t *testing.T, queue int32, n int) (runs []job.Run) {
 	u.wheel.Add(runs)
 	free := newSlots(1000)
 	require.Len(t, u.wheel.Take(u.due.Add(wheel.SlotWidth), n, free.shares(1000)), n)
-	require.NoError(t, u.sortUnclaimed(t.Context(), runs))
+	u.leaveToAdmitters(runs)
 	return runs
 }
 
@@ -93,13 +96,13 @@ func TestDecisionsTakeTurns(t *testing.T) {
 	t.Parallel()
 	u := newUndecided(t)
 	many := u.leave(t, queueOfMany, 100)
-	require.EqualValues(t, 8, u.undecided.share.Used(), "its share")
-	require.Equal(t, 92, upcoming(u.wheel), "the others come again later")
+	require.EqualValues(t, 32, u.undecided.share.Used(), "its share")
+	require.Equal(t, 68, upcoming(u.wheel), "the others come again later")
 	few := u.leave(t, queueOfFew, 1)
 	u.start(t)
 	require.Equal(t, many[0].Key, <-u.admitted)
 	require.Equal(t, few[0].Key, <-u.admitted)
-	for _, r := range many[1:8] {
+	for _, r := range many[1:32] {
 		require.Equal(t, r.Key, <-u.admitted)
 	}
 }

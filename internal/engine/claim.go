@@ -7,17 +7,17 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/belfry-dev/belfry/internal/claim"
+	"github.com/belfry-dev/belfry/internal/engine/wheel"
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
 // Claimer is the store as claim, admit and interrupt use it.
 type Claimer interface {
 	Claim(ctx context.Context, session uuid.UUID, keys []job.Key, lead time.Duration) ([]job.Attempt, error)
-	// Unclaimed returns those of the runs that are pending.
-	Unclaimed(ctx context.Context, keys []job.Key) ([]job.Key, error)
 	// ResolveClaim returns those of the runs that are leased to the session.
 	ResolveClaim(ctx context.Context, session uuid.UUID, keys []job.Key) ([]job.Attempt, error)
-	Admit(ctx context.Context, session uuid.UUID, key job.Key, lead time.Duration) (job.Admitted, error)
+	// Admit decides about runs of different jobs.
+	Admit(ctx context.Context, session uuid.UUID, keys []job.Key, lead time.Duration) ([]job.Admitted, error)
 	// Fenced returns those of the attempts that are no longer the live one of their run.
 	Fenced(ctx context.Context, attempts []job.Attempt) ([]job.Attempt, error)
 }
@@ -94,12 +94,13 @@ func (e *Engine) claim(ctx context.Context, runs []job.Run, shares *shares) (cla
 	}
 	claimed = e.handOver(attempts)
 	if len(attempts) == len(runs) {
-		e.wheel.Release(runs)
+		e.wheel.Started(runs)
 		return claimed, nil
 	}
 	got := claim.Split(runs, keyOf, attempts)
-	e.wheel.Release(got.Claimed)
-	return claimed, e.sortUnclaimed(limited, got.Rest)
+	e.wheel.Started(got.Claimed)
+	e.leaveToAdmitters(got.Rest)
+	return claimed, nil
 }
 
 // handOver gives claimed attempts to the deliverers and returns how many it gave: each of those keeps its
@@ -118,27 +119,16 @@ func (e *Engine) handOver(attempts []job.Attempt) int {
 	return n
 }
 
-// sortUnclaimed handles runs that a claim did not take. Most of them are gone and are forgotten. The
-// others need a decision and go to the admitters.
-func (e *Engine) sortUnclaimed(ctx context.Context, runs []job.Run) error {
-	undecided, err := e.Claimer.Unclaimed(ctx, keysOf(runs))
-	if err != nil {
-		e.wheel.Return(runs)
-		return err
-	}
-	pending := make(map[job.RunKey]bool, len(undecided))
-	for _, k := range undecided {
-		pending[k.RunKey()] = true
-	}
+// leaveToAdmitters handles runs that a claim did not take: they need a decision, or are gone.
+func (e *Engine) leaveToAdmitters(runs []job.Run) {
 	for _, r := range runs {
 		switch {
-		case !pending[r.RunKey()] || !e.Member.Owns(r.Partition):
+		case !e.Member.Owns(r.Partition):
 			e.wheel.Release([]job.Run{r})
 		case !e.undecided.offer(e.wheel.Namespace(r.Queue), r): // the admitters are behind, so not immediately again
-			e.wheel.ReturnAt(r, e.Bound.Now().Add(e.Lead+blockedPause))
+			e.wheel.ReturnAt(r, e.Bound.Now().Add(e.Lead+wheel.BlockedPause))
 		}
 	}
-	return nil
 }
 
 func keysOf(runs []job.Run) []job.Key {

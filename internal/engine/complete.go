@@ -64,7 +64,7 @@ func (e *Engine) collect(timer *time.Timer, q *turns[job.Completion], batch []jo
 	case <-timer.C:
 	case <-q.ended:
 	}
-	return append(batch, q.take(nil)...), !q.drained()
+	return append(batch, q.take(q.most, nil)...), !q.drained()
 }
 
 // completeBatch writes a batch, and retries until the database accepts it: a known outcome must not be

@@ -16,10 +16,11 @@
 // is only a hint: claiming a run that no longer exists does nothing, and the sweep finds runs the wheel
 // does not know. Losing a partition, or two nodes believing they own it, is therefore harmless.
 //
-// Claim takes runs that need no decision, in batches. The rest go to the admitters one at a time, so
-// jobs with an overlap policy do not slow down others. Namespaces take turns there as well. If the reply
-// to a claim is lost, the claimer keeps asking until it knows whether the claim committed, because no
-// other node delivers runs that are leased to a live session.
+// Claim takes runs that need no decision, in batches: that includes runs of every policy that nothing
+// blocks. The rest go to the admitters, also in batches, so jobs with an overlap policy do not slow down
+// others. Namespaces take turns there as well. If the reply to a claim is lost, the claimer keeps asking
+// until it knows whether the claim committed, because no other node delivers runs that are leased to a
+// live session.
 //
 // Runs limited by a queue or a concurrency key wait on a waitlist, ordered by priority and run time.
 // They occupy no slot. One loop claims those whose limits are not known to be full, and the database

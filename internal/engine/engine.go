@@ -156,11 +156,14 @@ func New(o Options) *Engine {
 		Options: o, wheel: wheel.New(o.Lead), slots: newSlots(o.Slots), inFlight: newInFlight(),
 		woken:     woken{changed: make(chan struct{}, 1)},
 		claimed:   make(chan job.Attempt, o.Slots), // as many as slots, so a claimer never blocks
-		undecided: newTurns[job.Run](o.Batch, 1),
+		undecided: newTurns[job.Run](undecidedBatches*o.Batch, o.Batch),
 		succeeded: newTurns[job.Completion](o.Slots, o.Batch),
 		decided:   newTurns[job.Completion](o.Slots, min(o.Batch, decidedBatch)),
 	}
 }
+
+// undecidedBatches is how many batches of runs may wait for a decision. Others come again later.
+const undecidedBatches = 4
 
 // Run works until ctx is done and then stops in order: it plans and claims nothing more, and delivers
 // and completes what is claimed, for at most drain.

@@ -313,23 +313,48 @@ type refusals struct {
 	waits   []time.Duration
 }
 
-func (r *refusals) Admit(ctx context.Context, session uuid.UUID, key job.Key, lead time.Duration) (job.Admitted, error) {
-	isDue := !key.DueAt.After(r.bound.Now()) // otherwise it is left alone until it is due
-	out, err := r.Store.Admit(ctx, session, key, lead)
+func (r *refusals) Claim(
+	ctx context.Context, session uuid.UUID, keys []job.Key, lead time.Duration,
+) ([]job.Attempt, error) {
+	out, err := r.Store.Claim(ctx, session, keys, lead)
+	for _, a := range out {
+		r.started(a.Key)
+	}
+	return out, err
+}
+
+func (r *refusals) started(key job.Key) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	last, before := r.refused[key.RunKey()]
-	switch {
-	case err != nil:
-	case out.Attempt != nil && before:
+	if last, before := r.refused[key.RunKey()]; before {
 		r.waits = append(r.waits, clock.Elapsed()-last)
-	case !out.Done && isDue:
-		r.refused[key.RunKey()] = clock.Elapsed()
-		if !before {
-			r.release <- struct{}{}
+	}
+}
+
+func (r *refusals) Admit(
+	ctx context.Context, session uuid.UUID, keys []job.Key, lead time.Duration,
+) ([]job.Admitted, error) {
+	now := r.bound.Now()
+	out, err := r.Store.Admit(ctx, session, keys, lead)
+	for i, a := range out {
+		isDue := !keys[i].DueAt.After(now) // otherwise it is left alone until it is due
+		switch {
+		case a.Attempt != nil:
+			r.started(keys[i])
+		case !a.Done && isDue:
+			r.refuse(keys[i])
 		}
 	}
 	return out, err
+}
+
+func (r *refusals) refuse(key job.Key) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, before := r.refused[key.RunKey()]; !before {
+		r.release <- struct{}{}
+	}
+	r.refused[key.RunKey()] = clock.Elapsed()
 }
 
 func (r *refusals) all() []time.Duration {

@@ -39,7 +39,7 @@ func (e *Engine) resolve(ctx context.Context, session uuid.UUID, runs []job.Run,
 			}
 			// The wheel may have listed a run that an earlier claim started: its attempt is in flight already.
 			claimed, resolved = e.handOver(got.Attempts), true
-			e.wheel.Release(got.Claimed)
+			e.wheel.Started(got.Claimed)
 			runs = got.Rest
 			return 0, loop.ErrDone
 		},

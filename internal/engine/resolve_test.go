@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -34,12 +35,15 @@ func (c *cutOff) Claim(
 	return attempts, err
 }
 
-func (c *cutOff) Admit(ctx context.Context, session uuid.UUID, key job.Key, lead time.Duration) (job.Admitted, error) {
-	admitted, err := c.Store.Admit(ctx, session, key, lead)
-	if admitted.Attempt != nil && c.admits.Add(1) == 1 {
-		return job.Admitted{}, errCut
+func (c *cutOff) Admit(
+	ctx context.Context, session uuid.UUID, keys []job.Key, lead time.Duration,
+) ([]job.Admitted, error) {
+	out, err := c.Store.Admit(ctx, session, keys, lead)
+	if err == nil && slices.ContainsFunc(out, func(a job.Admitted) bool { return a.Attempt != nil }) &&
+		c.admits.Add(1) == 1 {
+		return nil, errCut
 	}
-	return admitted, err
+	return out, err
 }
 
 // A claim whose reply is lost leases runs to a live session, so no other node delivers them.
@@ -50,8 +54,9 @@ func TestClaimsWhoseReplyWasLostAreDelivered(t *testing.T) {
 	b.engine.Claimer = store
 	soon := schedule.Spec{At: b.bound.Now().Add(time.Second).UTC().Format(time.RFC3339)}
 	b.create(t, "claimed", soon, nil)
-	// Only Admit decides about a deadline.
-	b.create(t, "admitted", soon, func(d *job.Definition) { d.Deadline = job.Duration(time.Hour) })
+	admitted := b.create(t, "admitted", soon, nil)
+	_, err := b.pool.Exec(t.Context(), `UPDATE job SET admit = $2 WHERE id = $1`, admitted.ID, int16(job.AdmitByPolicy))
+	require.NoError(t, err)
 	b.start(t)
 	b.eventually(t, "delivered, at the first attempt", `
 SELECT count(*) FROM run_history WHERE ended = 1 AND attempt = 1`, 2)

@@ -110,23 +110,26 @@ func (s *slots) end(namespace uuid.UUID, deferred bool) {
 	s.set(namespace, u, -1)
 }
 
-// hasShare is Full for the admitters, which have acquired a slot for the run. It counts attempts in flight only: runs that
-// are being claimed may need a decision as well, and the claim then starts none of them. But more than the usual share
-// is only what is really free.
-func (s *slots) hasShare(namespace uuid.UUID) bool {
+// mayStart is how many runs of a namespace the admitters may start, which have acquired slots for them. It counts attempts in
+// flight only: runs that are being claimed may need a decision as well, and the claim then starts none of them. But more
+// than the usual share is only what is really free.
+func (s *slots) mayStart(namespace uuid.UUID, acquired int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	u := s.of[namespace]
+	// Each run also takes a free slot, so the namespace reaches its share after this many.
+	room := (perFree*(s.size-s.started) - u.started + perFree) / (perFree + 1)
 	if u.n == 0 {
-		return false
+		return max(room, 1)
 	}
-	all := s.mayHaveAll(namespace, &u) && s.free+1 > s.reserve()
+	if s.mayHaveAll(namespace, &u) {
+		room = max(room, s.free+acquired-s.reserve())
+	}
 	s.of[namespace] = u
-	full := u.started >= perFree*(s.size-s.started) && !all
-	if full {
+	if room <= 0 {
 		s.ask(namespace)
 	}
-	return full
+	return max(room, 0)
 }
 
 func (s *slots) add(namespace uuid.UUID, n int) { s.set(namespace, s.of[namespace], n) }

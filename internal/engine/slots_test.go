@@ -62,7 +62,7 @@ func TestSlotsAreShared(t *testing.T) {
 	first.end()
 	s.release(458 + 107)
 	require.Equal(t, 400, s.of[one].n)
-	require.False(t, s.hasShare(one))
+	require.False(t, s.mayStart(one, 1) == 0)
 	for range 400 {
 		s.end(one, false)
 	}
@@ -73,14 +73,14 @@ func TestSlotsAreShared(t *testing.T) {
 	s = slotsAt(4, &at)
 	c := s.shares(s.acquire(4, 1))
 	require.Equal(t, 3, c.takes(late))
-	require.False(t, s.hasShare(late), "it is only being claimed")
+	require.False(t, s.mayStart(late, 1) == 0, "it is only being claimed")
 	for _, has := range []bool{false, false, true} {
 		s.start(one)
-		require.Equal(t, has, s.hasShare(one))
+		require.Equal(t, has, s.mayStart(one, 1) == 0)
 	}
-	require.False(t, s.hasShare(late), "it has none")
+	require.False(t, s.mayStart(late, 1) == 0, "it has none")
 	s.end(one, false)
-	require.False(t, s.hasShare(one))
+	require.False(t, s.mayStart(one, 1) == 0)
 	require.Equal(t, []int{2, 2}, []int{s.started, s.of[one].started})
 
 	s = slotsAt(1000, &at)
@@ -234,7 +234,7 @@ func TestDecisionsHaveTheSameShare(t *testing.T) {
 			c.change(s, &at)
 		}
 		require.Equal(t, 1, s.acquire(1, 1))
-		require.Equal(t, c.want, s.hasShare(id), name)
+		require.Equal(t, c.want, s.mayStart(id, 1) == 0, name)
 	}
 
 	at := time.Minute
@@ -248,7 +248,7 @@ func TestDecisionsHaveTheSameShare(t *testing.T) {
 		s.start(id)
 	}
 	at += aloneAfter
-	require.True(t, s.hasShare(other))
+	require.True(t, s.mayStart(other, 1) == 0)
 	for range 80 {
 		s.end(id, false)
 	}

@@ -68,24 +68,23 @@ func (q *turns[T]) signal() {
 	}
 }
 
-// take takes entries of namespaces that do not have to wait. While several wait, it takes at most a tenth of them of
-// each, so that the outcomes of the others are not part of a long transaction.
-func (q *turns[T]) take(wait func(namespace uuid.UUID) bool) (out []T) {
+// take takes up to n entries, and of each namespace as many as the function says; nil: any number. While several wait, it
+// takes at most a tenth of them of each, so that the outcomes of the others are not part of a long transaction.
+func (q *turns[T]) take(n int, limit func(namespace uuid.UUID) int) (out []T) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	n, most := q.most, q.most
+	most := n
 	if len(q.ring) > 1 {
 		most = max(n/10, 1)
 	}
 	for i := len(q.ring); i > 0 && len(out) < n; i-- {
 		namespace := q.ring[0]
 		q.ring = q.ring[1:]
-		if wait != nil && wait(namespace) {
-			q.ring = append(q.ring, namespace)
-			continue
-		}
 		line := q.lines[namespace]
 		k := min(most, n-len(out), len(line))
+		if limit != nil {
+			k = min(k, limit(namespace))
+		}
 		out = append(out, line[:k]...)
 		q.share.Give(namespace, int64(k))
 		if line = line[k:]; len(line) > 0 {
@@ -100,6 +99,13 @@ func (q *turns[T]) take(wait func(namespace uuid.UUID) bool) (out []T) {
 		q.signal() // for the next caller
 	}
 	return out
+}
+
+// len is how many entries there are.
+func (q *turns[T]) len() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return int(q.share.Used())
 }
 
 // close says that no more are put.

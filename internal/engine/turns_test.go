@@ -18,7 +18,7 @@ func TestCompletionsTakeTurns(t *testing.T) {
 	for range 1000 {
 		q.put(many, job.Completion{Queue: 1})
 	}
-	require.Len(t, q.take(nil), 100, "a namespace alone gets whole batches")
+	require.Len(t, q.take(q.most, nil), 100, "a namespace alone gets whole batches")
 	for range 30 {
 		q.put(few, job.Completion{Queue: 2})
 	}
@@ -29,13 +29,13 @@ func TestCompletionsTakeTurns(t *testing.T) {
 		return n
 	}
 	for range 3 {
-		require.Equal(t, [3]int{0, 10, 10}, of(q.take(nil)))
+		require.Equal(t, [3]int{0, 10, 10}, of(q.take(q.most, nil)))
 	}
-	require.Equal(t, [3]int{0, 100, 0}, of(q.take(nil)))
+	require.Equal(t, [3]int{0, 100, 0}, of(q.take(q.most, nil)))
 	for n := 770; n > 0; n -= 100 {
-		require.Len(t, q.take(nil), min(n, 100))
+		require.Len(t, q.take(q.most, nil), min(n, 100))
 	}
-	require.Empty(t, q.take(nil))
+	require.Empty(t, q.take(q.most, nil))
 	require.Zero(t, q.share.Used())
 	require.False(t, q.drained())
 	q.close()
@@ -65,7 +65,7 @@ func testCompletionsAreLimited(t *testing.T) {
 	var queues []int32
 	for len(queues) < 10 {
 		<-q.added
-		for _, c := range q.take(nil) {
+		for _, c := range q.take(q.most, nil) {
 			queues = append(queues, c.Queue)
 		}
 	}

@@ -72,7 +72,7 @@ func (e *Engine) pollLimits(ctx context.Context) error {
 		return nil
 	}
 	for i := range waiters {
-		if e.slots.left() == 0 || e.slots.hasShare(e.wheel.Namespace(waiters[i].Queue)) {
+		if e.slots.left() == 0 || e.slots.mayStart(e.wheel.Namespace(waiters[i].Queue), 0) == 0 {
 			waiters[i].Priority = -1 // other nodes need not give way to runs that could not start
 		}
 	}
@@ -100,13 +100,11 @@ func (e *Engine) claimLimited(ctx context.Context, runs []job.Run, shares *share
 	}
 	claimed = e.handOver(attempts)
 	got := claim.Split(runs, keyOf, attempts)
-	e.wheel.Release(got.Claimed)
+	e.wheel.Started(got.Claimed)
 	undecided := e.returnRefused(got.Rest, refused)
 	e.wheel.RecordClaim(got.Claimed, undecided, e.Bound.Now())
-	if len(undecided) == 0 {
-		return claimed, nil
-	}
-	return claimed, e.sortUnclaimed(limited, undecided)
+	e.leaveToAdmitters(undecided)
+	return claimed, nil
 }
 
 // returnRefused gives runs that got no permit back to their waitlists, and returns the others.

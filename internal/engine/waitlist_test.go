@@ -47,9 +47,11 @@ func (c *counted) ReportWaiters(
 	return found, err
 }
 
-func (c *counted) Admit(ctx context.Context, session uuid.UUID, key job.Key, lead time.Duration) (job.Admitted, error) {
-	c.admits.Add(1)
-	return c.Store.Admit(ctx, session, key, lead)
+func (c *counted) Admit(
+	ctx context.Context, session uuid.UUID, keys []job.Key, lead time.Duration,
+) ([]job.Admitted, error) {
+	c.admits.Add(int64(len(keys)))
+	return c.Store.Admit(ctx, session, keys, lead)
 }
 
 // gated is a target that counts its open calls, and returns when it is released.

@@ -76,8 +76,7 @@ func (r AdmitRule) Exclusive() bool { return r&^AdmitInTime != AdmitFreely }
 // (deadlines limit the first start) or a newer run began. It waits for the newer run. Only overlap replace lets the
 // newer run end it.
 func Admit(in AdmitInput) Admission {
-	started := in.Attempt > 0 && !in.Deferred
-	if !started && in.Deadline > 0 && in.Origin.HasDeadline() && in.Now.Sub(in.DueAt) > time.Duration(in.Deadline) {
+	if at := in.Expires(); !at.IsZero() && in.Now.After(at) {
 		return Admission{AdmitSkip, ReasonExpired}
 	}
 	if in.Attempt > 0 {
@@ -87,6 +86,15 @@ func Admit(in AdmitInput) Admission {
 		return Admission{AdmitSkip, ReasonPaused}
 	}
 	return in.overlap()
+}
+
+// Expires is when the deadline of a run passes that has not started; zero: never.
+func (in *AdmitInput) Expires() (at time.Time) {
+	started := in.Attempt > 0 && !in.Deferred
+	if !started && in.Deadline > 0 && in.Origin.HasDeadline() {
+		at = in.DueAt.Add(time.Duration(in.Deadline))
+	}
+	return at
 }
 
 // HasDeadline exempts backfills and redrives: a user asked for them long after the due time.

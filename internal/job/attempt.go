@@ -81,7 +81,8 @@ type Admitted struct {
 	Done    bool     // the run needs no further admission now
 	Refusal Refusal  // of the limit that the run waits for
 
-	RunAt time.Time // of a run that is Done because it is to start later than the node thought; otherwise zero
+	Expires time.Time // of a run that waits for another run of its job: when its deadline passes; zero: never
+	RunAt   time.Time // of a run that is Done because it is to start later than the node thought; otherwise zero
 }
 
 // Planned is the result of one planning transaction.

@@ -1,8 +1,13 @@
 package pgtest
 
 import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/postgres"
 )
 
@@ -23,6 +28,17 @@ func NewStore(conns *pgxpool.Pool) *Store { return StoreOf(postgres.New(conns, p
 // StoreOf returns all sides of a database.
 func StoreOf(db *postgres.DB) *Store {
 	return &Store{db.Engine(), db.API(), db.Members(), db.Admin(), db.Operations(), db.Views(), db}
+}
+
+// AdmitOne decides about one run.
+func (s *Store) AdmitOne(
+	ctx context.Context, session uuid.UUID, key job.Key, lead time.Duration,
+) (out job.Admitted, err error) {
+	admitted, err := s.Admit(ctx, session, []job.Key{key}, lead)
+	if err == nil {
+		out = admitted[0]
+	}
+	return out, err
 }
 
 // ExpireSession is a statement that expires session $1 in a cluster whose nodes have been renewing all along, so that

@@ -2,8 +2,8 @@ package postgres
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -14,52 +14,62 @@ import (
 )
 
 var (
-	admitRun  = statement("admit")
-	admitRest = statement("admit_rest")
+	admitRuns = statement("admit")
+	admitLive = statement("admit_live")
 )
 
-const liveOfJob = `
-SELECT due_at, seq, queue_id, attempt, coalesce(trace, '') FROM run
-WHERE partition = $1 AND job_id = $2 AND state <> 0 /* live */ FOR UPDATE`
-
-// Admit decides about one run that Claim left. The policy may say start, wait
-// (then the result is empty, as for a run that is gone), skip, or replace. A run
-// that may start needs a permit of each limit that it falls under. Nothing is
-// decided before the run is due: what it overlaps with may end by then.
+// Admit decides about runs that Claim left, in one transaction, and returns the
+// result for each. The policy may say start, wait (then the result says nothing
+// else), skip, or replace. A run that may start needs a permit of each limit that
+// it falls under. Nothing is decided before a run is due: what it overlaps with may
+// end by then.
+//
+// No two keys may belong to the same job: what is decided about one run changes
+// what is right for the next.
 func (e *Engine) Admit(
-	ctx context.Context, session uuid.UUID, key job.Key, lead time.Duration,
-) (out job.Admitted, err error) {
-	err = e.db.Tx(ctx, "admit", func(tx pgx.Tx) error {
-		a := admission{tx: tx, key: key, session: session}
-		err := a.read(ctx, lead)
-		if noRows(err) {
-			// Claimed, gone, or not ours; or a change of the job has locked it, and Admit has to be called again.
-			out, err = a.rest(ctx, lead)
+	ctx context.Context, session uuid.UUID, keys []job.Key, lead time.Duration,
+) ([]job.Admitted, error) {
+	all := admissions{session: session, runs: make([]*admission, len(keys))}
+	for i, k := range keys {
+		all.runs[i] = &admission{key: k}
+	}
+	result := slices.Clone(all.runs)
+	// Live runs are locked in the order in which completions lock them.
+	slices.SortFunc(all.runs, func(a, b *admission) int { return compareKeys(a.key, b.key) })
+	if err := e.admitInTx(ctx, all, lead); err != nil {
+		return nil, err
+	}
+	for _, a := range result {
+		if !a.alone {
+			continue
+		}
+		if err := e.admitInTx(ctx, admissions{session: session, runs: []*admission{a}}, lead); err != nil {
+			return nil, err
+		}
+	}
+	out, started := make([]job.Admitted, len(result)), make([]*job.Attempt, 0, len(result))
+	for i, a := range result {
+		if out[i] = a.out; a.started != nil {
+			out[i].Attempt = &a.started.Attempt
+			started = append(started, out[i].Attempt)
+		}
+	}
+	return out, e.prepare(ctx, asEngine, started)
+}
+
+// admitInTx decides about runs in a transaction of their own.
+func (e *Engine) admitInTx(ctx context.Context, all admissions, lead time.Duration) error {
+	err := e.db.Tx(ctx, "admit", func(tx pgx.Tx) error {
+		all.tx = tx
+		if err := all.read(ctx, lead); err != nil {
 			return err
 		}
-		if err != nil {
-			return err
-		}
-		if err := e.admit(ctx, &a); err != nil {
-			out = job.Admitted{Refusal: a.refusal}
-			return err
-		}
-		out = job.Admitted{Done: a.done}
-		if a.started != nil {
-			out.Attempt = &a.started.Attempt
-		}
-		return nil
+		return e.admit(ctx, &all)
 	})
 	if errors.Is(err, errNoPermit) {
-		return out, nil
+		return nil
 	}
-	if err == nil && out.Attempt != nil {
-		err = e.prepare(ctx, asEngine, []*job.Attempt{out.Attempt})
-	}
-	if err != nil {
-		return job.Admitted{}, err
-	}
-	return out, nil
+	return err
 }
 
 // errNoPermit undoes an admission: a run that replaces others and gets no permit
@@ -68,127 +78,202 @@ var errNoPermit = errors.New("no permit")
 
 // admission is one run on its way to a decision.
 type admission struct {
-	tx      pgx.Tx
-	key     job.Key
-	session uuid.UUID
-	pulled  bool // by a worker
-
+	key       job.Key
+	found     bool // and locked
 	in        job.AdmitInput
 	address   string
 	handler   string
 	candidate job.Candidate
 	limited   bool // it falls under a limit
-
+	// alone: it replaces runs under a limit, so that its transaction may have to be undone.
+	alone   bool
 	started *job.Claimed // nil: it was not
-	done    bool         // no further question is needed
-	refusal job.Refusal
+	out     job.Admitted
 }
 
-// rest is the result for a run that read did not find.
-func (a *admission) rest(ctx context.Context, lead time.Duration) (out job.Admitted, err error) {
-	var at time.Time
-	var soon bool
-	k := a.key
-	err = a.tx.QueryRow(ctx, admitRest, k.Partition, k.Job, k.DueAt, k.Seq, lead).Scan(&at, &soon)
-	switch {
-	case noRows(err):
-		return job.Admitted{Done: true}, nil
-	case err != nil || soon:
-		return out, err
-	}
-	return job.Admitted{Done: true, RunAt: at}, nil
+// admissions are runs of different jobs that one transaction decides about.
+type admissions struct {
+	tx      pgx.Tx
+	session uuid.UUID
+	pulled  bool // by a worker
+	runs    []*admission
 }
 
-// read locks the run and reads what the decision needs, or returns pgx.ErrNoRows.
-func (a *admission) read(ctx context.Context, lead time.Duration) error {
-	lock := `SELECT pg_advisory_xact_lock_shared($1), ` + string(pool.KeyLookups)
-	if _, err := a.tx.Exec(ctx, lock, lockOf(a.session)); err != nil {
-		return err
+// read locks the runs and reads what the decisions need.
+func (s *admissions) read(ctx context.Context, lead time.Duration) error {
+	keys := make([]job.Key, len(s.runs))
+	for i, a := range s.runs {
+		keys[i] = a.key
 	}
-	k, in, c := a.key, &a.in, &a.candidate
-	var policy string
-	err := a.tx.QueryRow(ctx, admitRun, k.Partition, k.Job, k.DueAt, k.Seq, a.session, lead, a.pulled).Scan(
-		&a.address, &c.RunAt, &in.Attempt, &in.Deferred, &in.Origin, &c.Priority, &c.Queue, &c.Key, &c.KeyMax,
-		&a.limited, &a.handler, &in.JobState, &policy, &in.Now, &in.Running, &in.Busy, &in.Ahead)
-	if err != nil {
-		return err
-	}
-	var p job.Policy
-	if err := json.Unmarshal([]byte(policy), &p); err != nil {
-		return err
-	}
-	p = p.WithDefaults()
-	in.DueAt, in.Overlap, in.Deadline = k.DueAt, p.Overlap, p.Deadline
-	return nil
-}
-
-// admit asks job.Admit and carries the verdict out.
-func (e *Engine) admit(ctx context.Context, a *admission) error {
-	k, now := a.key, a.in.Now
-	if a.candidate.RunAt.After(now) {
-		return nil // claimed a little before its time, but decided when it is due
-	}
-	verdict := job.Admit(a.in)
-	switch verdict.Verdict {
-	case job.AdmitWait:
-		return nil
-	case job.AdmitSkip:
-		a.done = true
-		pool.LedgerOf(a.tx).Ended(a.candidate.Queue, job.EndedSkipped, verdict.Reason, 1)
-		_, err := a.tx.Exec(ctx, endRun, k.Partition, k.Job, k.DueAt, k.Seq, now, int16(job.EndedSkipped), int16(0),
-			string(verdict.Reason), "", "")
-		return err
-	case job.AdmitReplace: // which frees their permits
-		if err := cancelLive(ctx, a.tx, k, now, verdict.Reason); err != nil {
-			return err
-		}
-	}
-	run := permitCandidate{a.candidate, k}
-	var p permit
-	if a.limited {
-		permits, err := e.grantPermits(ctx, a.tx, a.session, []permitCandidate{run})
-		if err != nil {
-			return err
-		}
-		if p = permits[0]; !p.granted() {
-			a.refusal = p.Refusal
-			return errNoPermit
-		}
-	}
-	var s start
-	s.add(a.address, a.session, &run, &p)
-	started, err := s.run(ctx, a.tx)
-	if err != nil {
-		return err
-	}
-	if len(started) != 1 {
-		return errors.New("the admitted run is gone although its row is locked")
-	}
-	a.started, a.done = &started[0], true
-	return nil
-}
-
-// cancelLive ends the live runs of a job. Their attempts may still be under way;
-// what they report is fenced.
-func cancelLive(ctx context.Context, tx pgx.Tx, key job.Key, now time.Time, reason job.Reason) error {
-	rows, err := tx.Query(ctx, liveOfJob, key.Partition, key.Job)
-	if err != nil {
-		return err
-	}
+	k := splitKeys(keys)
 	var batch pgx.Batch
-	k := key
+	batch.Queue(`SELECT pg_advisory_xact_lock_shared($1), `+string(pool.KeyLookups), lockOf(s.session))
+	batch.Queue(
+		admitRuns, k.partition, k.job, k.dueAt, k.seq, s.session, lead, s.pulled, job.MaxQueued,
+	).Query(func(rows pgx.Rows) error { return s.collect(rows) })
+	return s.tx.SendBatch(ctx, &batch).Close()
+}
+
+func (s *admissions) collect(rows pgx.Rows) error {
+	var a admission
+	var n int
+	var soon bool
+	var at *time.Time
+	var policy string
+	in, c := &a.in, &a.candidate
+	_, err := pgx.ForEachRow(rows, []any{
+		&n, &a.found, &at, &soon, &in.Now, &a.address, &c.RunAt, &in.Attempt, &in.Deferred, &in.Origin, &c.Priority,
+		&c.Queue, &c.Key, &c.KeyMax, &a.limited, &a.handler, &in.JobState, &policy, &in.Running, &in.Busy, &in.Ahead,
+	}, func() error {
+		to := s.runs[n]
+		a.key = to.key
+		a.out = job.Admitted{}
+		switch {
+		case a.found:
+			p := readPolicy(&policy)
+			in.DueAt, in.Overlap, in.Deadline = a.key.DueAt, p.Overlap, p.Deadline
+		case at == nil: // claimed, gone or not ours
+			a.out.Done = true
+		case !soon:
+			a.out = job.Admitted{Done: true, RunAt: *at}
+		default: // a change of the job has locked it, and Admit has to be called again
+		}
+		*to = a
+		return nil
+	})
+	return err
+}
+
+// admit asks job.Admit about the runs that were found, and carries the verdicts out.
+func (e *Engine) admit(ctx context.Context, s *admissions) error {
+	var batch pgx.Batch
+	var starts, replacing []*admission
+	for _, a := range s.runs {
+		if !a.found || a.candidate.RunAt.After(a.in.Now) {
+			continue // claimed a little before its time, but decided when it is due
+		}
+		switch verdict := job.Admit(a.in); verdict.Verdict {
+		case job.AdmitWait:
+			a.out.Expires = a.in.Expires()
+		case job.AdmitSkip:
+			a.out.Done = true
+			s.end(&batch, a.key, a.candidate.Queue, a.in.Now, job.EndedSkipped, verdict.Reason)
+		case job.AdmitReplace:
+			if a.limited && len(s.runs) > 1 {
+				a.alone = true
+				continue
+			}
+			replacing = append(replacing, a)
+			starts = append(starts, a)
+		case job.AdmitStart:
+			starts = append(starts, a)
+		}
+	}
+	if err := s.endReplaced(ctx, &batch, replacing); err != nil {
+		return err
+	}
+	return e.startAdmitted(ctx, s, &batch, starts)
+}
+
+// end moves a run to history, without an attempt that says how it went.
+func (s *admissions) end(
+	batch *pgx.Batch, k job.Key, queue int32, now time.Time, how job.Ended, reason job.Reason,
+) {
+	batch.Queue(
+		endRun, k.Partition, k.Job, k.DueAt, k.Seq, now, int16(how), int16(0), string(reason), "", "",
+	)
+	pool.LedgerOf(s.tx).Ended(queue, how, reason, 1)
+}
+
+// endReplaced ends the live runs of jobs, which frees their permits. Their attempts
+// may still be under way; what they report is fenced.
+func (s *admissions) endReplaced(ctx context.Context, batch *pgx.Batch, by []*admission) error {
+	if len(by) == 0 {
+		return nil
+	}
+	keys := make([]job.Key, len(by))
+	for i, a := range by {
+		keys[i] = a.key
+	}
+	columns := splitKeys(keys)
+	rows, err := s.tx.Query(ctx, admitLive, columns.partition, columns.job)
+	if err != nil {
+		return err
+	}
+	var k job.Key
 	var queue int32
 	var attempt int16
 	var trace string
-	_, err = pgx.ForEachRow(rows, []any{&k.DueAt, &k.Seq, &queue, &attempt, &trace}, func() error {
-		batch.Queue(endRun, k.Partition, k.Job, k.DueAt, k.Seq, now, int16(job.EndedCancelled), int16(0),
-			string(reason), "", "")
-		pool.LedgerOf(tx).Ended(queue, job.EndedCancelled, reason, 1)
-		pool.LedgerOf(tx).Run(job.End{Key: k, Attempt: attempt, Ended: job.EndedCancelled, Trace: trace})
+	_, err = pgx.ForEachRow(rows, []any{
+		&k.Partition, raw(&k.Job), &k.DueAt, &k.Seq, &queue, &attempt, &trace,
+	}, func() error {
+		s.end(batch, k, queue, by[0].in.Now, job.EndedCancelled, job.ReasonReplaced)
+		pool.LedgerOf(s.tx).Run(job.End{Key: k, Attempt: attempt, Ended: job.EndedCancelled, Trace: trace})
 		return nil
 	})
+	return err
+}
+
+// startAdmitted sends the batch and starts the runs that get their permits.
+func (e *Engine) startAdmitted(ctx context.Context, s *admissions, batch *pgx.Batch, runs []*admission) error {
+	limited := slices.ContainsFunc(runs, func(a *admission) bool { return a.limited })
+	if limited && batch.Len() > 0 { // permits that it frees may be granted
+		if err := s.tx.SendBatch(ctx, batch).Close(); err != nil {
+			return err
+		}
+		batch = &pgx.Batch{}
+	}
+	permits, err := e.admitPermits(ctx, s, runs)
 	if err != nil {
 		return err
 	}
-	return tx.SendBatch(ctx, &batch).Close()
+	var start start
+	of := make(map[job.RunKey]*admission, len(runs))
+	for i, a := range runs {
+		if p := &permits[i]; p.granted() {
+			start.add(a.address, s.session, &permitCandidate{a.candidate, a.key}, p)
+			of[a.key.RunKey()] = a
+		} else {
+			a.out.Refusal = p.Refusal
+			if len(s.runs) == 1 {
+				return errNoPermit
+			}
+		}
+	}
+	var started []job.Claimed
+	start.queue(batch, &started)
+	if batch.Len() == 0 {
+		return nil
+	}
+	if err := s.tx.SendBatch(ctx, batch).Close(); err != nil {
+		return err
+	}
+	if len(started) != len(of) {
+		return errors.New("an admitted run is gone although its row is locked")
+	}
+	for i := range started {
+		a := of[started[i].Key.RunKey()]
+		a.started, a.out.Done = &started[i], true
+	}
+	return nil
+}
+
+// admitPermits grants permits to those of the runs that fall under a limit.
+func (e *Engine) admitPermits(ctx context.Context, s *admissions, runs []*admission) ([]permit, error) {
+	out := make([]permit, len(runs))
+	var index []int
+	var candidates []permitCandidate
+	for i, a := range runs {
+		if a.limited {
+			index, candidates = append(index, i), append(candidates, permitCandidate{a.candidate, a.key})
+		}
+	}
+	if len(candidates) == 0 {
+		return out, nil
+	}
+	permits, err := e.grantPermits(ctx, s.tx, s.session, candidates)
+	for i, p := range permits {
+		out[index[i]] = p
+	}
+	return out, err
 }

@@ -185,7 +185,7 @@ func TestPlannedRunsAreMissedLikeOthers(t *testing.T) {
 			got, err := b.store.Claim(t.Context(), node, []job.Key{r.Key}, 0)
 			require.NoError(t, err)
 			n += len(got)
-			admitted, err := b.store.Admit(t.Context(), node, r.Key, 0)
+			admitted, err := b.store.AdmitOne(t.Context(), node, r.Key, 0)
 			require.NoError(t, err)
 			require.Nil(t, admitted.Attempt)
 			limited, _, err := b.store.ClaimLimited(t.Context(), node, []job.Key{r.Key})
@@ -372,7 +372,7 @@ FROM (SELECT clock_timestamp() - $3::interval AS t) x RETURNING due_at`, k.Parti
 			return k
 		}
 		admit := func(k job.Key) job.Admitted {
-			a, err := b.store.Admit(t.Context(), b.session, k, 0)
+			a, err := b.store.AdmitOne(t.Context(), b.session, k, 0)
 			require.NoError(t, err)
 			return a
 		}

@@ -17,7 +17,6 @@ import (
 
 var (
 	claimRuns   = statement("claim")
-	claimRest   = statement("claim_rest")
 	resolveLock = statement("resolve_lock")
 	resolveRuns = statement("resolve")
 )
@@ -68,26 +67,6 @@ func (e *Engine) ResolveClaim(ctx context.Context, session uuid.UUID, keys []job
 		return nil, fmt.Errorf("resolve %d claims: %w", len(keys), err)
 	}
 	return out, nil
-}
-
-// Unclaimed returns those of the runs that Claim left that are still pending and
-// worth a question to Admit.
-func (e *Engine) Unclaimed(ctx context.Context, keys []job.Key) (open []job.Key, err error) {
-	k := splitKeys(keys)
-	var batch pgx.Batch
-	batch.Queue(pool.Apply(pool.KeyLookups))
-	batch.Queue(claimRest, k.partition, k.job, k.dueAt, k.seq).Query(func(rows pgx.Rows) error {
-		var key job.Key
-		_, err := pgx.ForEachRow(rows, []any{&key.Partition, raw(&key.Job), &key.DueAt, &key.Seq}, func() error {
-			open = append(open, key)
-			return nil
-		})
-		return err
-	})
-	if err := e.db.SendBatch(ctx, &batch).Close(); err != nil {
-		return nil, fmt.Errorf("read %d runs that were not claimed: %w", len(keys), err)
-	}
-	return open, nil
 }
 
 // collectAttempts reads the columns that claim.sql, start.sql and resolve.sql return.

@@ -333,11 +333,6 @@ func (b *bulk) hotSteps() []*hot {
 			"cluster", "job by partition id", "namespace by id", "partition", "queue", "run by address",
 			"run by partition job_id", "run by partition job_id due_at seq", "session",
 		}},
-		{name: "Unclaimed", step: func() {
-			left, err := b.store.Unclaimed(ctx, completionKeys(done))
-			require.NoError(t, err)
-			require.Empty(t, left)
-		}, ways: []string{"run by partition job_id due_at seq"}},
 		{name: "ResolveClaim", step: func() {
 			attempts, err := b.store.ResolveClaim(ctx, b.session, completionKeys(done[:50]))
 			require.NoError(t, err)
@@ -503,7 +498,7 @@ func (b *bulk) limited() []job.Key {
 func (b *bulk) admit(keys []job.Key) {
 	b.t.Helper()
 	for _, key := range keys {
-		admitted, err := b.store.Admit(b.t.Context(), b.session, key, 0)
+		admitted, err := b.store.AdmitOne(b.t.Context(), b.session, key, 0)
 		require.NoError(b.t, err)
 		require.NotNil(b.t, admitted.Attempt)
 	}

@@ -68,7 +68,7 @@ func (b *limits) start(how string, session uuid.UUID, k job.Key) job.Attempt {
 	switch how {
 	case "admit":
 		var admitted job.Admitted
-		admitted, err = b.store.Admit(ctx, session, k, time.Second)
+		admitted, err = b.store.AdmitOne(ctx, session, k, time.Second)
 		require.NoError(b.t, err)
 		require.NotNil(b.t, admitted.Attempt)
 		return *admitted.Attempt

@@ -215,7 +215,7 @@ func TestReplaceTakesThePermitOfWhatItReplaces(t *testing.T) {
 	b.limit("narrow", job.QueueLimits{MaxRunning: 1})
 	first := b.due(1, func(_ int, d *job.Definition) { d.Overlap = job.OverlapReplace })[0]
 	admit := func(k job.Key) job.Admitted {
-		admitted, err := b.store.Admit(t.Context(), b.session, k, time.Second)
+		admitted, err := b.store.AdmitOne(t.Context(), b.session, k, time.Second)
 		require.NoError(t, err)
 		b.exact()
 		return admitted

@@ -294,22 +294,17 @@ func (e *Engine) PullAdmit(
 		if paused {
 			return nil
 		}
-		a := admission{tx: tx, key: due.Key, session: session, pulled: true}
-		if err := a.read(ctx, 0); err != nil {
-			done = noRows(err)
-			return ignoreNoRows(err)
-		}
-		if done = a.handler != due.Handler; done { // its job was edited: a scan finds it where it is now
-			return nil
-		}
-		if err := e.admit(ctx, &a); err != nil {
+		a := &admission{key: due.Key}
+		one := admissions{tx: tx, session: session, pulled: true, runs: []*admission{a}}
+		if err := one.read(ctx, 0); err != nil {
 			return err
 		}
-		if done = a.done; a.started == nil {
+		if done = !a.found || a.handler != due.Handler; done { // its job was edited: a scan finds it where it is now
 			return nil
 		}
-		claimed = a.started
-		return nil
+		err := e.admit(ctx, &one)
+		claimed, done = a.started, a.out.Done
+		return err
 	})
 	if errors.Is(err, errNoPermit) {
 		return nil, false, nil

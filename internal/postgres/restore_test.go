@@ -376,7 +376,7 @@ func TestHeldRunsDoNotStart(t *testing.T) {
 			b.exec(`UPDATE cluster SET held_from = held_until`)
 		}
 		require.Len(t, b.claim(session, keys[:1]), want)
-		admitted, err := b.store.Admit(t.Context(), session, keys[1], 0)
+		admitted, err := b.store.AdmitOne(t.Context(), session, keys[1], 0)
 		require.NoError(t, err)
 		require.Equal(t, held, admitted.Attempt == nil)
 		if !held {
@@ -412,7 +412,7 @@ func TestHeldRunsDoNotDelayLaterOnes(t *testing.T) {
 	later := keys[len(keys)-1]
 	require.False(t, later.DueAt.Before(b.restore().Until))
 	b.exec(`UPDATE run SET run_at = now() WHERE due_at = $1`, later.DueAt)
-	admitted, err := b.store.Admit(t.Context(), session, later, 0)
+	admitted, err := b.store.AdmitOne(t.Context(), session, later, 0)
 	require.NoError(t, err)
 	require.NotNil(t, admitted.Attempt)
 }

@@ -51,7 +51,7 @@ func TestARetryIsAsTheJobIsNow(t *testing.T) {
 	require.Equal(t, r.Priority, retries[0].Priority)
 
 	d.Concurrency = job.Concurrency{}
-	admitted, err := b.store.Admit(t.Context(), b.session, attempts[0].Key, time.Second)
+	admitted, err := b.store.AdmitOne(t.Context(), b.session, attempts[0].Key, time.Second)
 	require.NoError(t, err)
 	require.NotNil(t, admitted.Attempt)
 	b.exact()

@@ -125,7 +125,7 @@ func TestDeferredRunsKeepTheirDeadline(t *testing.T) {
 	require.NoError(t, err)
 	b.exec(`UPDATE run SET run_at = now(), due_at = due_at - interval '2 h'`)
 	k.DueAt = k.DueAt.Add(-2 * time.Hour)
-	admitted, err := b.store.Admit(t.Context(), b.session, k, time.Second)
+	admitted, err := b.store.AdmitOne(t.Context(), b.session, k, time.Second)
 	require.NoError(t, err)
 	require.Nil(t, admitted.Attempt)
 	require.Equal(t, 1, b.count(`run_history WHERE reason = 'expired'`))

@@ -36,16 +36,20 @@ func (s *start) add(address string, session uuid.UUID, run *permitCandidate, p *
 
 // run starts them and returns their attempts.
 func (s *start) run(ctx context.Context, tx pgx.Tx) (out []job.Claimed, err error) {
+	var batch pgx.Batch
+	s.queue(&batch, &out)
+	return out, tx.SendBatch(ctx, &batch).Close()
+}
+
+// queue is run as part of a batch.
+func (s *start) queue(batch *pgx.Batch, out *[]job.Claimed) {
 	if len(s.address) == 0 {
-		return nil, nil
+		return
 	}
-	rows, err := tx.Query(ctx, startRuns, s.address, s.session, s.queuePermit, s.keyPermit)
-	if err != nil {
-		return nil, err
-	}
-	err = forEachClaimed(rows, func(c job.Claimed) {
-		c.Limits = s.limits[c.Key.RunKey()]
-		out = append(out, c)
+	batch.Queue(startRuns, s.address, s.session, s.queuePermit, s.keyPermit).Query(func(rows pgx.Rows) error {
+		return forEachClaimed(rows, func(c job.Claimed) {
+			c.Limits = s.limits[c.Key.RunKey()]
+			*out = append(*out, c)
+		})
 	})
-	return out, err
 }

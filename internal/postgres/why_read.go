@@ -230,7 +230,10 @@ ORDER BY x.ended_at DESC, x.due_at, x.seq`
 const archivedDay = `
 SELECT EXISTS (SELECT FROM archive_day WHERE day = ($1::timestamptz AT TIME ZONE 'UTC')::date AND manifest IS NOT NULL)`
 
-const liveOthers = `SELECT count(*) FROM run WHERE partition = $1 AND job_id = $2 AND state <> 0 /* live */`
+const otherRuns = `
+SELECT (SELECT count(*) FROM run WHERE partition = $1 AND job_id = $2 AND state <> 0 /* live */),
+       (SELECT count(*) FROM run
+        WHERE partition = $1 AND job_id = $2 AND due_at < $3 AND state = 0 /* pending */ AND run_at <= now())`
 
 const skipAt = `
 SELECT s.from_due, s.to_due, s.count, s.reason
@@ -246,7 +249,7 @@ func (y *whyReader) readAt(ctx context.Context, subject whySubject) error {
 		return err
 	}
 	f, id, partition := &y.facts, y.order.Job, job.PartitionOf(y.order.Job)
-	f.At, f.Entries, f.Others, f.Skip, f.NextDue, f.CursorGone = at, nil, 0, nil, time.Time{}, false
+	f.At, f.Entries, f.Skip, f.NextDue, f.CursorGone = at, nil, nil, time.Time{}, false
 	var batch pgx.Batch
 	after := at.Add(time.Second)
 	if subject.seq != nil {
@@ -260,7 +263,7 @@ func (y *whyReader) readAt(ctx context.Context, subject whySubject) error {
 		return err
 	})
 	batch.Queue(archivedDay, at).QueryRow(func(row pgx.Row) error { return row.Scan(&f.Archived) })
-	batch.Queue(liveOthers, partition, id).QueryRow(func(row pgx.Row) error { return row.Scan(&f.Others) })
+	batch.Queue(otherRuns, partition, id, at).QueryRow(func(row pgx.Row) error { return row.Scan(&f.Others, &f.Ahead) })
 	if err := y.tx.SendBatch(ctx, &batch).Close(); err != nil {
 		return err
 	}

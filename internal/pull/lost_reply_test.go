@@ -91,8 +91,13 @@ func (b *bundle) lossy() *lossyStore {
 	return store
 }
 
-// needsAdmission gives a job a policy that only PullAdmit can decide about.
-func needsAdmission(d *job.Definition) { d.Deadline = job.Duration(time.Hour) }
+// undecided leaves each run of a job to PullAdmit.
+func (b *bundle) undecided(id uuid.UUID) uuid.UUID {
+	b.t.Helper()
+	_, err := b.pool.Exec(b.t.Context(), `UPDATE job SET admit = $2 WHERE id = $1`, id, int16(job.AdmitByPolicy))
+	require.NoError(b.t, err)
+	return id
+}
 
 // The reply to a claim is lost. The worker gets an error, and its next session replaces the one that has the run.
 func TestLostReplyToAClaim(t *testing.T) {
@@ -120,7 +125,7 @@ func TestLostReplyToAnAdmission(t *testing.T) {
 	store := b.lossy()
 	store.admits.Store(1)
 	store.completes.Store(2) // the run cannot be returned at the first attempt
-	key := b.trigger(b.job("a", "x", needsAdmission))
+	key := b.trigger(b.undecided(b.job("a", "x", nil)))
 	s := b.open()
 	got := b.claim(s, 5, patience, "x")
 	require.Negative(t, store.admits.Load())
@@ -138,7 +143,7 @@ func TestUndeliveredRunsKeepTheirAttempts(t *testing.T) {
 	for name, lose := range map[string]func(b *bundle, store *lossyStore, s job.SessionPath){
 		"the reply was lost": func(b *bundle, store *lossyStore, s job.SessionPath) {
 			store.admits.Store(job.LostLimit + 1)
-			b.trigger(b.job("a", "x", func(d *job.Definition) { once(d); needsAdmission(d) }))
+			b.trigger(b.undecided(b.job("a", "x", once)))
 		},
 		"the worker disconnected": func(b *bundle, store *lossyStore, s job.SessionPath) {
 			b.trigger(b.job("a", "x", once))
@@ -189,7 +194,7 @@ func (b *bundle) disconnectDuringClaim(store *lossyStore, s job.SessionPath) {
 func TestAnUnresolvedClaimEndsNoOtherAttempt(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*job.Definition){
-		"undecided": needsAdmission,
+		"undecided": nil,
 		"blocked":   func(d *job.Definition) { d.Overlap = job.OverlapQueueAll },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -210,7 +215,7 @@ func TestAnUnresolvedClaimEndsNoOtherAttempt(t *testing.T) {
 				b.succeed(s, first...)
 			} else {
 				store.admitsFailed.Store(1)
-				b.trigger(id)
+				b.trigger(b.undecided(id))
 			}
 			store.answers = make(chan struct{})
 			replied := make(chan []job.Claimed, 1)

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/access"
@@ -18,19 +18,17 @@ import (
 // overtake them.
 func TestRepliesAreBoundedInBytes(t *testing.T) {
 	t.Parallel()
-	policies := map[string]job.Policy{
-		"claimed":  {Overlap: job.OverlapAllow},
-		"admitted": {Overlap: job.OverlapAllow, Deadline: job.Duration(time.Hour)},
-	}
-	for name, policy := range policies {
+	for name, with := range map[string]func(*bundle, uuid.UUID) uuid.UUID{
+		"claimed":  func(_ *bundle, id uuid.UUID) uuid.UUID { return id },
+		"admitted": (*bundle).undecided,
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
 			payload := json.RawMessage(`"` + strings.Repeat("x", 250_000) + `"`)
-			due := b.triggerLarge(48, policy, payload)
+			due := b.triggerLarge(48, with, payload)
 			for i := range 5 {
-				small := b.job(fmt.Sprint("small", i), "x", func(d *job.Definition) { d.Policy = policy })
-				due = append(due, b.trigger(small))
+				due = append(due, b.trigger(with(b, b.job(fmt.Sprint("small", i), "x", nil))))
 			}
 			var got []job.Claimed
 			replies := 0
@@ -52,10 +50,12 @@ func TestRepliesAreBoundedInBytes(t *testing.T) {
 }
 
 // triggerLarge triggers n jobs with a large payload, every second one with a payload of its own.
-func (b *bundle) triggerLarge(n int, policy job.Policy, payload json.RawMessage) (due []job.Key) {
+func (b *bundle) triggerLarge(
+	n int, with func(*bundle, uuid.UUID) uuid.UUID, payload json.RawMessage,
+) (due []job.Key) {
 	b.t.Helper()
 	for i := range n {
-		id := b.job(fmt.Sprint("large", i), "x", func(d *job.Definition) { d.Policy, d.Payload = policy, payload })
+		id := with(b, b.job(fmt.Sprint("large", i), "x", func(d *job.Definition) { d.Payload = payload }))
 		change := job.ChangeParams{Namespace: access.DefaultNamespace, ID: id, Actor: "test"}
 		key, err := b.store.TriggerJob(b.t.Context(), change, [][]byte{nil, payload}[i%2])
 		require.NoError(b.t, err)

@@ -68,6 +68,7 @@ type Facts struct {
 	// Entries of the ledger at At or within the second after it, and a range that covers At, newest first.
 	Entries []job.Entry
 	Others  int       // other runs of the job that are running or waiting
+	Ahead   int       // older runs of the job that are due and have not started
 	Skip    *job.Skip // range of the whole schedule that covers At; nil if there is none
 
 	Found   auditor.Kind // what the audit found wrong with it; empty if nothing

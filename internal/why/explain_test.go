@@ -220,6 +220,10 @@ func TestExplain(t *testing.T) {
 			live(job.StatusDue, func(e *job.Entry, f *why.Facts) { f.Others = 1 }), why.Behind, "",
 			[]string{"waits for another run"},
 		},
+		"waits for older ones": {
+			live(job.StatusDue, func(e *job.Entry, f *why.Facts) { f.Ahead = 3 }), why.Behind, "",
+			[]string{"waits for older runs of the job, which are due too: 3"},
+		},
 		"held by a restore": {
 			live(job.StatusDue, func(e *job.Entry, f *why.Facts) { f.HeldUntil = e.DueAt.Add(1) }), why.Due, "",
 			[]string{"restored to an earlier time", "belfry restore status"},

@@ -68,6 +68,11 @@ func (x *explainer) describePending(e job.Entry) (Code, string) {
 	case x.Others > 0 && x.Definition.Overlap != job.OverlapAllow:
 		return Behind, x.sprintf("It has been due since %s and waits for another run of the job to end (overlap: %s).",
 			e.RunAt, x.Definition.Overlap)
+	case x.Ahead > 0 && x.Definition.Overlap != job.OverlapAllow:
+		return Behind, x.sprintf(
+			"It has been due since %s and waits for older runs of the job, which are due too: %d (overlap: %s).", e.RunAt,
+			x.Ahead, x.Definition.Overlap,
+		)
 	case x.Definition.Concurrency.Key != "" && x.KeyRunning >= int(x.Definition.Concurrency.Max):
 		c := x.Definition.Concurrency
 		return KeyFull, x.sprintf("It has been due since %s and waits for concurrency key %s: %d of %d running.", e.RunAt,

@@ -1,6 +1,8 @@
 package wheel
 
 import (
+	"slices"
+
 	"github.com/google/uuid"
 
 	"github.com/belfry-dev/belfry/internal/job"
@@ -11,6 +13,7 @@ type busyJob struct {
 	partition int16
 	waiting   []job.Run
 	taken     job.RunKey  // while next is nil
+	ended     bool        // a run of the job has ended since
 	next      *job.RunKey // the run that may be taken now and is ready; nil while one is taken
 }
 
@@ -22,12 +25,17 @@ func (w *Wheel) reserve(r job.Run) bool {
 	case b == nil:
 		w.busy[r.Job] = &busyJob{partition: r.Partition, taken: r.RunKey()}
 	case b.next != nil && *b.next == r.RunKey():
-		b.taken, b.next = *b.next, nil
+		b.taken, b.next, b.ended = *b.next, nil, false
 	default:
-		b.waiting = append(b.waiting, r)
+		b.wait(r)
 		return false
 	}
 	return true
+}
+
+func (b *busyJob) wait(r job.Run) {
+	i, _ := slices.BinarySearchFunc(b.waiting, r, compareDue)
+	b.waiting = slices.Insert(b.waiting, i, r)
 }
 
 // Taken returns whether a run is taken and not yet returned.

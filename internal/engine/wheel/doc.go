@@ -6,7 +6,7 @@
 // that knows too much or too little makes runs late at worst.
 //
 //	  Add            its slot comes             Take
-//	───────► slots ──────────────────► ready ─────────────► taken ──► Release
+//	───────► slots ──────────────────► ready ─────────────► taken ──► Started, Release
 //	           ▲                        │ ▲                 ▲   │
 //	           │        queue is paused │ │ SetPaused       │   │
 //	           │                        ├─┴─ paused queues  │   │
@@ -35,8 +35,10 @@
 // Between Take and Release (or a Return) a job is busy: its other runs wait, in order, until the first
 // is returned. Two runs of one job are therefore never in one claim, and never claimed concurrently.
 //
-// A run is blocked if its job's overlap policy makes it wait for another run of the job to end. It is
-// taken again at a time, or as soon as RunsEnded reports the end of a run of its job.
+// A run is blocked if its job's overlap policy makes it wait for another run of the job. Each blocked run
+// was decided about once, when it was due. After that it waits in line, and only the first of the line is
+// taken again: each BlockedPause, and as soon as RunsEnded reports the end of a run of its job. The others
+// follow when it has started, and are taken when their deadline passes.
 //
 // # Paused queues
 //

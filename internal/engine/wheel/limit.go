@@ -103,7 +103,7 @@ func (l *waitlists) addLimited(queue int32) {
 }
 
 // RecordClaim records the result of a claim. If nothing was refused under a limit, more runs are worth
-// trying. Runs that need a decision are decided one by one, so their limits rest for one slot.
+// trying. Runs that need a decision are decided elsewhere, so their limits rest for one slot.
 func (w *Wheel) RecordClaim(started, undecided []job.Run, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -26,7 +26,8 @@ type Wheel struct {
 	known   map[job.RunKey]int64 // runs in the wheel, and runs taken and not released, with the slot of their run time
 	come    int64                // the last slot whose runs are ready
 	busy    map[uuid.UUID]*busyJob
-	blocked map[uuid.UUID]int64 // the slot of the blocked run of a job
+	blocked map[uuid.UUID]*blockedJob
+	retries map[int64][]uuid.UUID // the blocked jobs of a slot
 	paused  pausedQueues
 	waiting waitlists
 	changed chan struct{}
@@ -42,7 +43,8 @@ func New(lead time.Duration) *Wheel {
 		ahead:   map[int32]int{},
 		known:   map[job.RunKey]int64{},
 		busy:    map[uuid.UUID]*busyJob{},
-		blocked: map[uuid.UUID]int64{},
+		blocked: map[uuid.UUID]*blockedJob{},
+		retries: map[int64][]uuid.UUID{},
 		paused:  newPausedQueues(),
 		waiting: newWaitlists(),
 		changed: make(chan struct{}, 1),
@@ -194,20 +196,24 @@ func (w *Wheel) advance(last int64) {
 		for _, r := range w.buckets[slot] {
 			w.left(r.Queue)
 			w.pushReady(r)
-			if w.blocked[r.Job] == slot {
-				delete(w.blocked, r.Job)
-			}
 		}
 		delete(w.buckets, slot)
+		w.wakeAll(slot, last)
 	}
 }
 
-// Release forgets runs that were taken: they are claimed, ended or no longer this node's.
-func (w *Wheel) Release(runs []job.Run) {
+// Started forgets runs that were taken and are claimed.
+func (w *Wheel) Started(runs []job.Run) { w.release(runs, true) }
+
+// Release forgets runs that were taken and have ended, or are no longer this node's.
+func (w *Wheel) Release(runs []job.Run) { w.release(runs, false) }
+
+func (w *Wheel) release(runs []job.Run, started bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, r := range runs {
 		delete(w.known, r.RunKey())
+		w.follow(r, started)
 		w.unreserve(r.Job)
 	}
 }
@@ -230,53 +236,23 @@ func (w *Wheel) ReturnAt(r job.Run, at time.Time) {
 	w.returnAt(r, at)
 }
 
-// ReturnBlocked returns a run that has to wait for the end of another run of its job. It is taken
-// again at a time, or earlier if RunsEnded reports that a run of the job has ended.
-func (w *Wheel) ReturnBlocked(r job.Run, at time.Time) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.blocked[r.Job] = slotOf(at)
-	w.returnAt(r, at)
-}
-
 func (w *Wheel) returnAt(r job.Run, at time.Time) {
 	w.put(slotOf(at), r)
 	w.unreserve(r.Job)
 	w.Signal()
 }
 
-// RunsEnded makes blocked runs of the same jobs ready, and the permits of the ended runs available to
+// RunsEnded makes the first blocked run of each of the jobs ready, and the permits of the ended runs available to
 // waitlists.
 func (w *Wheel) RunsEnded(done []job.Completion) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for i := range done {
-		if len(w.blocked) > 0 {
-			w.unblock(done[i].Key.Job)
-		}
+		w.runEnded(done[i].Key.Job)
 		for _, l := range done[i].Limits {
 			w.waiting.addCapacity(l, 1)
 		}
 	}
-}
-
-func (w *Wheel) unblock(id uuid.UUID) {
-	slot, ok := w.blocked[id]
-	if !ok {
-		return
-	}
-	delete(w.blocked, id)
-	if w.buckets[slot] == nil {
-		return
-	}
-	w.buckets[slot] = slices.DeleteFunc(w.buckets[slot], func(r job.Run) bool {
-		if r.Job == id {
-			w.left(r.Queue)
-			w.pushReady(r)
-		}
-		return r.Job == id
-	})
-	w.Signal()
 }
 
 // DropPartitions forgets the runs of partitions that this node no longer owns. Runs that are taken stay
@@ -294,11 +270,7 @@ func (w *Wheel) DropPartitions(partitions []int16) {
 		}
 		return dropped[r.Partition]
 	}
-	for id := range w.blocked {
-		if dropped[job.PartitionOf(id)] {
-			delete(w.blocked, id)
-		}
-	}
+	w.dropBlocked(forget)
 	for slot, bucket := range w.buckets {
 		w.buckets[slot] = slices.DeleteFunc(bucket, func(r job.Run) bool {
 			gone := forget(r)

@@ -81,7 +81,7 @@ func TestWheelTakesARunAtItsEarlierTime(t *testing.T) {
 	require.Equal(t, []job.Run{early}, taken)
 	w.Add([]job.Run{early})
 	require.Empty(t, w.Take(epoch, 9, all{}), "it is taken once")
-	w.ReturnBlocked(early, epoch.Add(time.Minute))
+	w.ReturnBlocked(early, epoch.Add(time.Minute), time.Time{})
 	w.Add([]job.Run{early})
 	require.Empty(t, w.Take(epoch.Add(time.Second), 9, all{}), "a run that was put off stays put off")
 	taken = w.Take(epoch.Add(time.Minute), 9, all{})
@@ -143,7 +143,7 @@ func TestWheelBlockedRunsAreReadyWhenAnotherEnds(t *testing.T) {
 	block := func() {
 		taken := w.Take(epoch.Add(time.Second), 9, all{})
 		require.Len(t, taken, 1)
-		w.ReturnBlocked(taken[0], epoch.Add(time.Minute))
+		w.ReturnBlocked(taken[0], epoch.Add(time.Minute), time.Time{})
 	}
 	block()
 	require.Empty(t, w.Take(epoch.Add(time.Second), 9, all{}))
