@@ -332,6 +332,11 @@ history-reader: ## completions while a reader is open for SECONDS=600 and days o
 measure-rate: ## claim and complete, with right and wrong statistics: within 1.3 of each other
 	$(DISK) BELFRY_RATE=1 $(call logged,./internal/postgres,RateOfHotStatements,60m)
 
+measure-policies: JOBS = 20000
+measure-policies: ROUNDS = 5
+measure-policies: ## runs/s of JOBS=20000 jobs due at once with each policy, ROUNDS=5 times in turns: at least 0.8 of plain ones
+	$(DISK) BELFRY_POLICIES=$(JOBS) ROUNDS=$(ROUNDS) $(call logged,./internal/engine,^TestMeasurePolicies$$,60m)
+
 measure-slow-host: ## lateness of runs to a fast host, alone and with 10,000 runs to a host that takes 30 s
 	$(DISK) BELFRY_SLOW_RUNS=10000 BELFRY_SLOW_SECONDS=60 BELFRY_SLOW_SLOTS=1000 BELFRY_SLOW_ANSWER_MS=30000 \
 	$(call logged,./internal/app,ASlowHostBesideAFastOne,60m)
