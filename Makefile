@@ -247,6 +247,13 @@ outage: ## stop the database for DOWN=30 seconds while ATTEMPTS=1000 of ATTEMPT_
 	$(RAM) ATTEMPTS=$(ATTEMPTS) ATTEMPT_SECONDS=$(ATTEMPT_SECONDS) DOWN=$(DOWN) \
 	$(call logged,./test/cluster,^TestOutage$$,30m)
 
+recovery: DOWN = 10,30,90
+recovery: RATES = 500,2000
+recovery: RTT = 0,4,20
+recovery: POLICIES =
+recovery: ## seconds until nothing is late after DOWN=10,30,90 s without database, at RATES=500,2000 runs/s and RTT=0,4,20 ms (90 minutes)
+	$(RAM) DOWN=$(DOWN) RATES=$(RATES) RTT=$(RTT) POLICIES=$(POLICIES) $(call logged,./test/cluster,^TestRecovery$$,180m)
+
 test-alerts: ## fire the shipped alerts on a real Prometheus: kill nodes, stop the database, pause a queue … (20 minutes)
 	@dev/need gcc prometheus
 	$(RAM) BELFRY_ALERTS=1 $(call logged,-parallel 2 ./test/cluster,^TestAlerts$$,40m)

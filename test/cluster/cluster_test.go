@@ -75,10 +75,11 @@ type setup struct {
 
 	slow func(*rand.Rand) time.Duration
 
-	proxied bool     // a proxy between nodes and database
-	api     bool     // clients talk to the nodes
-	env     []string // additional, for the nodes
-	program string   // of the nodes; empty: the one that is tested
+	proxied bool          // a proxy between nodes and database
+	rtt     time.Duration // that the proxy adds
+	api     bool          // clients talk to the nodes
+	env     []string      // additional, for the nodes
+	program string        // of the nodes; empty: the one that is tested
 }
 
 // cluster has nodes, a database, a sink, and jobs that are due every second until an end.
@@ -138,7 +139,7 @@ func newCluster(t *testing.T, s setup) *cluster {
 		c.url = throughPgBouncer(t, c.url)
 	}
 	if s.proxied {
-		c.proxy, c.url = through(t, c.url)
+		c.proxy, c.url = through(t, c.url, s.rtt/2)
 	}
 	require.NoError(t, c.store.CreateHistory(t.Context(), 1))
 	t.Cleanup(func() {

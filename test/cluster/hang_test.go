@@ -4,6 +4,7 @@ import (
 	"io"
 	"net"
 	"net/url"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 type proxy struct {
 	listener net.Listener
 	to       string
+	delay    time.Duration // of each direction
 
 	mu   sync.Mutex
 	hung chan struct{} // closed when the existing connections hang
@@ -24,11 +26,11 @@ type proxy struct {
 	ends []net.Conn
 }
 
-func newProxy(t *testing.T, to string) *proxy {
+func newProxy(t *testing.T, to string, delay time.Duration) *proxy {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	p := &proxy{listener: l, to: to, hung: make(chan struct{})}
+	p := &proxy{listener: l, to: to, delay: delay, hung: make(chan struct{})}
 	go p.accept()
 	t.Cleanup(p.close)
 	return p
@@ -58,13 +60,49 @@ func (p *proxy) connect(client net.Conn) bool {
 		return false
 	}
 	p.ends = append(p.ends, client, server)
-	go pass(client, server, p.hung)
-	go pass(server, client, p.hung)
+	go pass(client, p.delayed(server), p.hung)
+	go pass(server, p.delayed(client), p.hung)
 	return true
 }
 
+// delayed passes on what is written to it after the delay.
+func (p *proxy) delayed(to net.Conn) io.WriteCloser {
+	if p.delay == 0 {
+		return to
+	}
+	d := &delayedConn{to: to, delay: p.delay, parts: make(chan delayedPart, 1000)}
+	go d.pass()
+	return d
+}
+
+type delayedPart struct {
+	due  time.Duration // clock.Elapsed
+	data []byte
+}
+
+type delayedConn struct {
+	to    net.Conn
+	delay time.Duration
+	parts chan delayedPart
+}
+
+func (d *delayedConn) Write(data []byte) (int, error) {
+	d.parts <- delayedPart{clock.Elapsed() + d.delay, slices.Clone(data)}
+	return len(data), nil
+}
+
+func (d *delayedConn) Close() error { close(d.parts); return nil }
+
+func (d *delayedConn) pass() {
+	for part := range d.parts {
+		<-time.After(part.due - clock.Elapsed())
+		_, _ = d.to.Write(part.data) // if it fails, the other direction ends too
+	}
+	_ = d.to.Close()
+}
+
 // pass copies until one end closes. After a hang it discards everything.
-func pass(from, to net.Conn, hung <-chan struct{}) {
+func pass(from net.Conn, to io.WriteCloser, hung <-chan struct{}) {
 	buffer := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buffer)
@@ -123,11 +161,11 @@ func (p *proxy) close() {
 }
 
 // through is the URL of a database by way of a proxy.
-func through(t *testing.T, address string) (*proxy, string) {
+func through(t *testing.T, address string, delay time.Duration) (*proxy, string) {
 	t.Helper()
 	u, err := url.Parse(address)
 	require.NoError(t, err)
-	p := newProxy(t, u.Host)
+	p := newProxy(t, u.Host, delay)
 	u.Host = p.listener.Addr().String()
 	return p, u.String()
 }

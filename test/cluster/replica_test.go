@@ -57,7 +57,7 @@ func newReplicas(t *testing.T, synchronous bool) *replicas {
 		} else {
 			s.database = emptyDatabase(t, settings...)
 		}
-		s.proxy = newProxy(t, fmt.Sprintf("127.0.0.1:%d", s.port))
+		s.proxy = newProxy(t, fmt.Sprintf("127.0.0.1:%d", s.port), 0)
 		r.all = append(r.all, s)
 		if i > 0 {
 			require.NoError(t, s.copyFrom(r.primary))
