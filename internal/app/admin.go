@@ -32,12 +32,12 @@ var ErrNoRole = postgres.ErrNoRole
 // CheckLink returns an error if a connection to the database could lead over a network without verified TLS.
 func CheckLink(url string) error { return postgres.CheckLink(url) }
 
-// Migrate updates the schema of the database. It returns how many migrations it applied, and the schema after that.
-func Migrate(ctx context.Context, url string, p MigrateParams) (applied int, s postgres.Schema, err error) {
-	if applied, err = postgres.Migrate(ctx, url, p); err == nil {
-		s, err = postgres.ReadSchema(ctx, url)
+// Migrate updates the schema of the database, and returns the schema after that.
+func Migrate(ctx context.Context, url string, p MigrateParams) (postgres.Schema, error) {
+	if _, err := postgres.Migrate(ctx, url, p); err != nil {
+		return postgres.Schema{}, err
 	}
-	return applied, s, err
+	return postgres.ReadSchema(ctx, url)
 }
 
 // Grant gives a database role the rights that nodes need, and no more.

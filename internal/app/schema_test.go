@@ -28,7 +28,7 @@ func TestWaitForSchema(t *testing.T) {
 
 	_, err := readSchema(t.Context(), c.DatabaseURL)
 	require.True(t, notMigrated(err), "%v", err)
-	_, _, err = Migrate(t.Context(), owner, MigrateParams{})
+	_, err = Migrate(t.Context(), owner, MigrateParams{})
 	require.NoError(t, err)
 	_, err = readSchema(t.Context(), c.DatabaseURL)
 	require.ErrorContains(t, err, "permission denied")

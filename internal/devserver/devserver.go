@@ -203,7 +203,7 @@ func trustClock(ctx context.Context, at app.Database) error {
 // prepare creates the schema, the node's role, a keyset and a key.
 func (d *devServer) prepare(ctx context.Context, dir, ownerURL string) error {
 	return d.step("schema, role and key", func() error {
-		if _, _, err := app.Migrate(ctx, ownerURL, app.MigrateParams{All: true}); err != nil { // there is one node only
+		if _, err := app.Migrate(ctx, ownerURL, app.MigrateParams{All: true}); err != nil { // there is one node only
 			return err
 		}
 		owner := app.Database{URL: ownerURL, Keyset: d.secrets.Keyset}

@@ -216,12 +216,12 @@ type Schema struct {
 func (s Schema) Advice() string {
 	switch {
 	case s.Current < s.Needed:
-		return "the schema is not up to date; run: belfry migrate"
+		return fmt.Sprintf("the schema is at version %d, and not up to date; run: belfry migrate", s.Current)
 	case s.Current < s.Latest:
-		return "the schema is up to date; contract migrations are left: once all nodes are upgraded and you will not roll" +
-			" back, run: belfry migrate --contract"
+		return fmt.Sprintf("the schema is up to date, at version %d; contract migrations are left: once all nodes are upgraded"+
+			" and you will not roll back, run: belfry migrate --contract", s.Current)
 	}
-	return "the schema is up to date"
+	return fmt.Sprintf("the schema is up to date, at version %d", s.Current)
 }
 
 // KnownSchema returns what this program knows.

@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/belfry-dev/belfry/internal/app"
-	"github.com/belfry-dev/belfry/internal/problem"
 )
 
 func newMigrate() *cobra.Command {
@@ -34,7 +33,7 @@ while a live node does not know it.`,
 			}
 			warn(cmd, v)
 			created := false
-			n, schema, err := app.Migrate(cmd.Context(), v.DatabaseURL, app.MigrateParams{
+			schema, err := app.Migrate(cmd.Context(), v.DatabaseURL, app.MigrateParams{
 				Contract: contract,
 				New:      func() { created = true },
 				Waiting: func(err error) {
@@ -44,7 +43,7 @@ while a live node does not know it.`,
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s applied, %s\n", problem.Count(n, "migration"), schema.Advice())
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), schema.Advice())
 			if err != nil {
 				return err
 			}
