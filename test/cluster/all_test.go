@@ -3,7 +3,6 @@ package cluster_test
 import (
 	"math/rand/v2"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -26,7 +25,7 @@ func TestAll(t *testing.T) {
 	})
 
 	var faults sync.WaitGroup
-	faults.Go(func() { every(f.duration(), f.faults, func(int) { c.kill(syscall.SIGKILL) }) })
+	faults.Go(func() { c.killAtRandom(f) })
 	var accepted []time.Time
 	faults.Go(func() {
 		every(f.duration()*9/10, crashes, func(int) {
@@ -59,7 +58,7 @@ func TestAll(t *testing.T) {
 	t.Logf("handovers=%d, of %d partitions", forced, moved)
 	t.Logf("skipped=%d failed=%d", r.skipped, r.failed)
 	t.Logf("lateness %s", c.lateness())
-	t.Log(c.exposure(f.duration()))
+	t.Log(c.exposure())
 	t.Log(r)
 	c.clean(r)
 	require.Equal(t, handovers, forced)

@@ -201,37 +201,6 @@ func (c *cluster) firing(after ...time.Time) figures {
 	return out
 }
 
-// exposure explains the duplicates of killed nodes. A run is delivered again if its node dies after the sink received it
-// and before its outcome is written: while the sink works on it, or after the sink replied. The more often a node is
-// killed and the longer that takes, the more duplicates there must be.
-func (c *cluster) exposure(during time.Duration) string {
-	c.t.Helper()
-	ledger := c.ledger()
-	receipts := map[string][]receipt{}
-	for _, x := range c.sink.all() {
-		receipts[x.run] = append(receipts[x.run], x)
-	}
-	var work, write time.Duration
-	working, replied, n := 0, 0, 0
-	for run, all := range receipts {
-		for _, x := range all[:len(all)-1] {
-			if x.gone.IsZero() {
-				replied++
-			} else {
-				working++
-			}
-		}
-		if e, x := ledger[run], all[len(all)-1]; len(e) == 1 {
-			work, write, n = work+x.answered.Sub(x.received), write+e[0].endedAt.Sub(x.answered), n+1
-		}
-	}
-	rate := float64(c.kills) / float64(len(c.nodes)) / float64(during)
-	return fmt.Sprintf("duplicates: %d died while the sink worked, expected %.0f (%s on average); "+
-		"%d died after its reply, expected %.0f and the commit (%s on average)",
-		working, rate*float64(work), (work / time.Duration(n)).Round(10*time.Microsecond),
-		replied, rate*float64(write), (write / time.Duration(n)).Round(10*time.Microsecond))
-}
-
 // lateness is how long after its due time the sink first received each run.
 func (c *cluster) lateness() figures {
 	first := map[string]time.Duration{}

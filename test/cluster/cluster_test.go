@@ -101,7 +101,9 @@ type cluster struct {
 	jobs  []job.Job
 	end   time.Time
 	kills int
-	stops figures // how long killed nodes took to end
+	// When nodes were killed one by one.
+	killed []time.Time
+	stops  figures // how long killed nodes took to end
 }
 
 func newCluster(t *testing.T, s setup) *cluster {
@@ -296,6 +298,7 @@ func early(err error) bool {
 func (c *cluster) kill(signal syscall.Signal) {
 	i := rand.IntN(len(c.nodes))
 	begun := clock.Elapsed()
+	c.killed = append(c.killed, clock.Now())
 	err := c.nodes[i].end(signal)
 	c.stops = append(c.stops, clock.Elapsed()-begun)
 	if signal == syscall.SIGTERM && err != nil && !early(err) {
@@ -304,6 +307,15 @@ func (c *cluster) kill(signal syscall.Signal) {
 	c.nodes[i] = c.start()
 	c.publish()
 	c.kills++
+}
+
+// killAtRandom kills nodes at random times. Runs are due at full seconds, so nodes that are killed at equal intervals are
+// often killed at the same time after that: always while runs are in flight, or never.
+func (c *cluster) killAtRandom(f form) {
+	every(f.duration(), f.faults, func(int) {
+		<-time.After(rand.N(f.duration() / time.Duration(f.faults)))
+		c.kill(syscall.SIGKILL)
+	})
 }
 
 // remaining describes the work that is left until $1, among runs that are due before $2. It is empty if nothing is.

@@ -18,11 +18,11 @@ func TestKill9(t *testing.T) {
 	f := form{faults: 20, seconds: 15, jobs: 50}.long()
 	c := newCluster(t, setup{nodes: 3})
 	c.create(f.jobs, f.duration())
-	every(f.duration(), f.faults, func(int) { c.kill(syscall.SIGKILL) })
+	c.killAtRandom(f)
 	c.finish(3 * time.Minute)
 	r := c.check()
 	t.Logf("lateness %s", c.lateness())
-	t.Log(c.exposure(f.duration()))
+	t.Log(c.exposure())
 	t.Log(r)
 	c.clean(r)
 
