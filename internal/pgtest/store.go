@@ -44,11 +44,10 @@ func (s *Store) AdmitOne(
 // ExpireSession is a statement that expires session $1 in a cluster whose nodes have been renewing all along, so that
 // it may be ended at once.
 const ExpireSession = `
-WITH up AS (UPDATE cluster SET seen_at = 'infinity', up_since = '-infinity')
-UPDATE session SET renewed_at = now() - interval '1 h', expires_at = now() WHERE id = $1`
+UPDATE session SET renewed_at = now() - interval '1 h', expires_at = now(), alive = alive - interval '1 day' WHERE id = $1`
 
 // Outage is a statement that leaves the database as after an outage of three hours: no node renewed, and all sessions,
 // whose TTL is an hour, have expired.
 const Outage = `
-WITH down AS (UPDATE cluster SET seen_at = now() - interval '3 h', up_since = '-infinity')
+WITH down AS (UPDATE cluster SET seen_at = now() - interval '3 h')
 UPDATE session SET renewed_at = now() - interval '3 h', expires_at = now() - interval '2 h'`

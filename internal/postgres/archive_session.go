@@ -23,7 +23,8 @@ VALUES ($1, $2, now(), 0, now(), false, now() + $3::interval)`
 // Extend moves the expiry of a session that has not expired. It returns ErrSessionExpired otherwise.
 func (a *Archive) Extend(ctx context.Context, id uuid.UUID, ttl time.Duration) error {
 	const extend = `
-UPDATE session SET renewed_at = now(), expires_at = now() + $2::interval WHERE id = $1 AND expires_at > now()`
+UPDATE session SET renewed_at = now(), expires_at = now() + $2::interval, alive = belfry_alive()
+WHERE id = $1 AND expires_at > now()`
 	tag, err := a.db.Exec(ctx, extend, id, ttl)
 	if err != nil {
 		return fmt.Errorf("renew a session: %w", err)

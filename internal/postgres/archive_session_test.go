@@ -32,8 +32,7 @@ func TestTheSessionOfAnExport(t *testing.T) {
 
 	for _, sql := range []string{
 		`UPDATE session SET expires_at = now() - interval '1 h', renewed_at = now() - interval '61 min'`,
-		`UPDATE cluster SET trusted_at = now(), seen_at = now() + interval '1 h',
-			up_since = now() - interval '1 h'`, // nodes are there
+		`UPDATE cluster SET trusted_at = now(), alive = alive + interval '1 h'`, // nodes are there
 	} {
 		_, err = pool.Exec(t.Context(), sql)
 		require.NoError(t, err)

@@ -37,7 +37,6 @@ func TestTheKeyOfALostAttemptIsKept(t *testing.T) {
 				d.IdempotencyKey = `"new"`
 				b.update(j, d)
 				b.expire(b.session)
-				b.exec(`UPDATE cluster SET seen_at = now(), up_since = '-infinity'`)
 				again := b.session2()
 				_, found, err := b.store.Rescue(t.Context(), allPartitions(), 10)
 				require.NoError(t, err)

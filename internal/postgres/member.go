@@ -40,21 +40,17 @@ func (m *Members) Register(
 	return now, m.notice(ctx, id, now.Now, s)
 }
 
-// seen notes that a node is renewing its session. Each node does so at least once per second. If none did for longer
-// than gap, the database was down or its clock jumped, and the time that all processes have to renew begins: see
-// expired. It also moves the mark of the clock, by up to clock.MaxStep, with the server that it was on: a failover that
+// seen notes that a node is renewing its session, and counts the time in which nodes do: see expired. Each node does so
+// at least once per second. If none did for longer, the database was down or slow, or its clock jumped. It also moves the mark of the clock, by up to clock.MaxStep, with the server that it was on: a failover that
 // is shorter than that leaves no trace.
 const seen = `seen AS (
-    UPDATE cluster SET seen_at = now(), up_since = CASE
-        WHEN seen_at BETWEEN now() - ` + gap + ` AND now() + ` + gap + ` THEN up_since ELSE now() END,
+    UPDATE cluster SET seen_at = now(), alive = alive + greatest(least(now() - seen_at, interval '1 s'), interval '0'),
         (trusted_at, trusted_system, trusted_timeline) = (
             SELECT CASE WHEN fresh THEN now() ELSE trusted_at END, CASE WHEN fresh THEN belfry_system() ELSE trusted_system END,
                    CASE WHEN fresh THEN belfry_timeline() ELSE trusted_timeline END
             FROM (SELECT trusted_at BETWEEN now() - interval '10 s' AND now() AS fresh) f)
     WHERE seen_at NOT BETWEEN now() - interval '0.5 s' AND now() + interval '0.5 s' /* write the row less often */
 )`
-
-const gap = `interval '2 s'`
 
 // grace is job.MissedGrace.
 const grace = `interval '10 s'`
@@ -71,7 +67,8 @@ WITH ` + seen + `, unserved AS (
     WHERE s.id = $1 AND s.renewed_at < now() - ` + grace + ` AND s.expires_at > '-infinity' AND owner = s.id
       AND belfry_clock_trusted()
 ), before AS MATERIALIZED (SELECT renewed_at FROM session WHERE id = $1)
-UPDATE session SET renewed_at = t, expires_at = t + $2::interval, may_own = $3, slots = $4, slots_free = $5
+UPDATE session SET renewed_at = t, expires_at = t + $2::interval, may_own = $3, slots = $4, slots_free = $5,
+    alive = belfry_alive()
 FROM ` + servedTime + `
 WHERE id = $1 AND expires_at > '-infinity'
 RETURNING ` + readSample + `, ` + serverColumns
@@ -108,14 +105,13 @@ func (m *Members) slots() (all, free *int) {
 	return &n, &left
 }
 
-// expired is a condition on session s: it has expired, and its process had time to renew it. In normal operation other
-// nodes have been renewing all along, so a session may be ended as soon as it has expired. After an outage each process
-// has twice its TTL. Before the first renewal after an outage seen_at is too old, and no session may be ended. Nor may
-// it while the clock is in doubt.
+// expired is a condition on session s: it has expired, and its process had time to renew it. Only time in which nodes
+// renewed their sessions counts. In normal operation that is all time, so a session may be ended as soon as it has
+// expired. If more than its TTL does not count, there was an outage, and each process has twice its TTL. Short stalls
+// of the database only delay the end. While the clock is in doubt, no session may be ended.
 const expired = `s.expires_at <= now() AND s.expires_at > '-infinity' AND belfry_clock_trusted() AND EXISTS (
-    SELECT FROM cluster c
-    WHERE now() >= c.up_since + 2 * (s.expires_at - s.renewed_at)
-      AND c.seen_at >= now() - ` + gap + `)`
+    SELECT FROM (SELECT c.alive - s.alive AS alive, s.expires_at - s.renewed_at AS ttl FROM cluster c) c
+    WHERE alive >= ttl * CASE WHEN now() - s.renewed_at > alive + ttl THEN 2 ELSE 1 END)`
 
 // Unregister ends a session now. A session that is not registered yet cannot be registered any more: the request may
 // still be on its way.

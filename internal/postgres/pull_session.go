@@ -278,7 +278,7 @@ WHERE s.id = $1 AND s.namespace_id = $2 AND q.namespace_id = $2 AND q.name = $3`
 // A failover may have lost reports of a session, which then has runs that its worker has forgotten. It is not renewed:
 // the worker opens another one, which adopts the runs that the worker knows and ends the others.
 const renewWorker = `
-UPDATE session SET renewed_at = now(), expires_at = now() + $3::interval
+UPDATE session SET renewed_at = now(), expires_at = now() + $3::interval, alive = belfry_alive()
 WHERE id = $1 AND queue_id = $2 AND expires_at > '-infinity'
   AND NOT EXISTS (SELECT FROM failover WHERE noticed_at > started_at AND (lost OR NOT synchronous))
 RETURNING expires_at`

@@ -77,7 +77,8 @@ UPDATE session SET expires_at = '-infinity' WHERE id = ANY (ARRAY(
 // resetAhead corrects sessions that were renewed by a clock that was ahead. If their process has died since, they would
 // live until that time comes.
 const resetAhead = `
-UPDATE session SET renewed_at = now(), expires_at = now() + (expires_at - renewed_at) WHERE id = ANY (ARRAY(
+UPDATE session SET renewed_at = now(), expires_at = now() + (expires_at - renewed_at), alive = belfry_alive()
+WHERE id = ANY (ARRAY(
     SELECT id FROM session
     WHERE renewed_at > now() + interval '30 s' AND expires_at > '-infinity' AND belfry_clock_trusted()
     FOR UPDATE SKIP LOCKED))`

@@ -44,7 +44,7 @@ func (b *jobs) restored(jobs ...job.Job) (session uuid.UUID) {
 	b.exec(`UPDATE cursor SET next_due_at = next_due_at - $1::interval`, back)
 	b.expire(before)
 	b.renewed(before, back)
-	b.exec(`UPDATE cluster SET seen_at = now() - $1::interval, up_since = now() - $1::interval`, back)
+	b.exec(`UPDATE cluster SET seen_at = now() - $1::interval`, back)
 	b.trusted(back)
 	b.failOver(1)
 	after := b.session()

@@ -84,8 +84,6 @@ func (n *node) rescue() {
 	id := uuid.New()
 	_, err := n.store.Register(n.t.Context(), id, "node", time.Second)
 	require.NoError(n.t, err)
-	_, err = n.pool.Exec(n.t.Context(), `UPDATE cluster SET up_since = '-infinity'`)
-	require.NoError(n.t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
