@@ -44,7 +44,8 @@ func (s *Store) AdmitOne(
 // ExpireSession is a statement that expires session $1 in a cluster whose nodes have been renewing all along, so that
 // it may be ended at once.
 const ExpireSession = `
-UPDATE session SET renewed_at = now() - interval '1 h', expires_at = now(), alive = alive - interval '1 day' WHERE id = $1`
+UPDATE session SET renewed_at = now() - interval '1 h', expires_at = now(), alive = alive - interval '1 day'
+WHERE id = $1`
 
 // Outage is a statement that leaves the database as after an outage of three hours: no node renewed, and all sessions,
 // whose TTL is an hour, have expired.

@@ -41,8 +41,9 @@ func (m *Members) Register(
 }
 
 // seen notes that a node is renewing its session, and counts the time in which nodes do: see expired. Each node does so
-// at least once per second. If none did for longer, the database was down or slow, or its clock jumped. It also moves the mark of the clock, by up to clock.MaxStep, with the server that it was on: a failover that
-// is shorter than that leaves no trace.
+// at least once per second. If none did for longer, the database was down or slow, or its clock jumped. It also moves
+// the mark of the clock, by up to clock.MaxStep, with the server that it was on: a failover that is shorter than that
+// leaves no trace.
 const seen = `seen AS (
     UPDATE cluster SET seen_at = now(), alive = alive + greatest(least(now() - seen_at, interval '1 s'), interval '0'),
         (trusted_at, trusted_system, trusted_timeline) = (

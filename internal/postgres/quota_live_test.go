@@ -216,7 +216,8 @@ func TestPlanPassesAFullTimeInParts(t *testing.T) {
 	b.exec(`UPDATE namespace SET max_live_runs = NULL`)
 	b.exec(`DELETE FROM run`)
 	b.wait()
-	b.exec(`UPDATE cursor SET next_due_at = next_due_at - interval '30 h', full_from = full_from - interval '30 h' WHERE namespace_id = $1`,
+	b.exec(`UPDATE cursor SET next_due_at = next_due_at - interval '30 h', full_from = full_from - interval '30 h'
+		WHERE namespace_id = $1`,
 		b.namespace)
 	occurrences, until := b.fullTime()
 	require.Greater(t, occurrences, job.PlanLimit)

@@ -1,6 +1,6 @@
 -- Sweep: lists the pending runs of partitions ($1) that someone other than their planner created or moved, with a run
--- time from $2 to $3, at most $4 of each partition, except those that a restore holds. Both ends are bounded, so that a held snapshot cannot make it
--- slower and slower.
+-- time from $2 to $3, at most $4 of each partition, except those that a restore holds. Both ends are bounded, so that
+-- a held snapshot cannot make it slower and slower.
 -- Index: run_needs_sweep.
 SELECT r.* FROM unnest($1::smallint[]) p, LATERAL (
     SELECT partition, job_id, due_at, seq, version, run_at, state, attempt, priority, origin, queue_id,
