@@ -12,6 +12,7 @@ import (
 // node at a time exports.
 type Archive struct {
 	URL           string `key:"url" form:"archive"`
+	Insecure      bool   `key:"insecure" default:"false" oneof:"true,false"`
 	Region        string `key:"region" default:"us-east-1" form:"line"`
 	AccessKey     string `key:"access_key" form:"hidden" secret:"true"`
 	AccessKeyFile string `key:"access_key_file" form:"path"`
@@ -49,6 +50,10 @@ func (a *Archive) check() error {
 		return errors.New("archive.required needs archive.url: without an archive no day of history would be dropped")
 	case a.URL != "" && a.Local() == "" && (a.AccessKey == "" || a.SecretKey == ""):
 		return errors.New("archive.url is a bucket: set also archive.access_key_file and archive.secret_key_file")
+	case !a.Insecure && inClear(a.URL):
+		return errors.New("archive.url leads to another machine without TLS: others could read history on its way, or pose " +
+			"as the bucket and store nothing; use https, or, if something else protects the connection, " +
+			"set archive.insecure: true")
 	}
 	return nil
 }

@@ -352,6 +352,15 @@ func TestWarnings(t *testing.T) {
 		"keyset in the configuration": {"", "--config " + withKeyset, others(withKeyset)},
 		"keyset for this user":        {"", "--secrets-keyset-file " + private, ""},
 		"keyset in the environment":   {"BELFRY_SECRETS_KEYSET={}", "", ""},
+		"a token in the clear": {
+			"BELFRY_TRACING_HEADERS=authorization=token", "--tracing-endpoint http://collector.example.com:4318/v1/traces",
+			"tracing.endpoint leads to another machine without TLS, and tracing.headers would be sent to it in clear text; " +
+				"use https",
+		},
+		"a token over TLS": {
+			"BELFRY_TRACING_HEADERS=authorization=token", "--tracing-endpoint https://collector.example.com/v1/traces", "",
+		},
+		"traces without a token": {"", "--tracing-endpoint http://collector.example.com:4318/v1/traces", ""},
 		"a slip": {
 			"BELFRY_SLOT=5", "", "the environment variable BELFRY_SLOT is no setting; did you mean BELFRY_SLOTS?",
 		},

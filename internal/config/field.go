@@ -224,7 +224,7 @@ func issuerOK(text string) bool {
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || len(text) > 1000 {
 		return false
 	}
-	return u.Scheme == "https" || u.Scheme == "http" && Loopback(net.JoinHostPort(u.Hostname(), "0"))
+	return u.Scheme == "https" || u.Scheme == "http" && !inClear(text)
 }
 
 func addressOK(text string) bool {

@@ -102,6 +102,8 @@ var help = map[string]string{ //nolint:gosec // names of settings, and no secret
 
 	"archive.url": "where days of history are archived as Parquet files before they are dropped: a bucket of an S3 API or " +
 		"a directory that all nodes share; empty means off",
+	"archive.insecure": "use a bucket on another machine without TLS, for use where something else protects the " +
+		"connection",
 	"archive.region":          "region of the bucket",
 	"archive.access_key":      "access key of the bucket",
 	"archive.access_key_file": "file with the access key, such as a mounted secret, instead of archive.access_key",

@@ -233,6 +233,10 @@ func (v *Values) check() error {
 			v.MetricsListen,
 		)
 	}
+	if v.Tracing.Headers != "" && inClear(v.Tracing.Endpoint) {
+		warn("tracing.endpoint leads to another machine without TLS, and tracing.headers would be sent to it in clear text; " +
+			"use https")
+	}
 	v.warnPassword(warn)
 	v.warnKeyset(warn)
 	return nil
@@ -302,6 +306,12 @@ func (c *Config) CheckListen() error {
 			"set insecure_listen: true",
 		c.Listen,
 	)
+}
+
+// inClear reports whether requests to a URL would cross a network without TLS.
+func inClear(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && u.Scheme == "http" && !Loopback(net.JoinHostPort(u.Hostname(), "0"))
 }
 
 // Loopback reports whether only this machine can reach the address.

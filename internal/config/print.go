@@ -130,6 +130,8 @@ const referenceEnd = `
   say that a proxy in front of the node terminates TLS: keys must not cross a network in clear text.
 - 'database_url' with a host on another machine needs 'sslmode=verify-full', or 'insecure_database' must say that something
   else protects the connection. See [The link to the database](../guide/security.md#the-link-to-the-database).
+- 'archive.url' with a bucket on another machine needs 'https://', or 'archive.insecure' must say that something else
+  protects the connection. 'tracing.headers' with a collector on another machine and without TLS causes a warning.
 - 'oidc.issuer', 'oidc.client_id' and 'oidc.roles' are set together. Put 'oidc.client_secret' into the environment or into
   'oidc.client_secret_file'. See [Logging in](../guide/login.md#through-an-identity-provider).
 - Put the database password into the environment or into 'database_url_file', not on the command line. Belfry never

@@ -11,7 +11,7 @@ import (
 // TestStandardVariables: the variables of OpenTelemetry set the tracing of Belfry unless a setting of Belfry does.
 func TestStandardVariables(t *testing.T) {
 	t.Parallel()
-	v, err := load(t, "tracing: {service: from-file}", `OTEL_EXPORTER_OTLP_ENDPOINT=http://collector:4318/
+	v, err := load(t, "tracing: {service: from-file}", `OTEL_EXPORTER_OTLP_ENDPOINT=https://collector:4318/
 OTEL_EXPORTER_OTLP_HEADERS=api-key=se%20cret, x-team = a
 OTEL_EXPORTER_OTLP_TIMEOUT=2500
 OTEL_EXPORTER_OTLP_COMPRESSION=none
@@ -23,7 +23,7 @@ OTEL_SERVICE_NAME=ignored
 OTEL_RESOURCE_ATTRIBUTES=deployment.environment.name=test`, "--tracing-queue 500")
 	require.NoError(t, err)
 	got := v.Tracing
-	require.Equal(t, "http://collector:4318/v1/traces", got.Endpoint)
+	require.Equal(t, "https://collector:4318/v1/traces", got.Endpoint)
 	require.Equal(t, http.Header{"Api-Key": {"se cret"}, "X-Team": {"a"}}, got.HeaderValues())
 	require.Equal(t, 2500*time.Millisecond, got.Timeout)
 	require.Equal(t, "none", got.Compression)

@@ -119,6 +119,7 @@ func TestRequired(t *testing.T) {
 		"config.archive.url=file:///var/lib/belfry/archive": "config.archive.url must be a bucket",
 		"config.archive.url=file:///srv/archive":            "config.archive.url must be a bucket",
 		"config.archive.url=s3://bucket":                    "config.archive.url must be a bucket",
+		"config.archive.url=http://minio.internal:9000/b":   "config.archive.url leads to another machine without TLS",
 	} {
 		output, err := run(t, helm, "template", "belfry", directory, "--values", minimal, "--set", set)
 		require.Error(t, err, set)

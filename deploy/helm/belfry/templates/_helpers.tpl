@@ -160,6 +160,9 @@ priorityClassName: {{ . }}
 {{- if and $archive (not (regexMatch "^https?://" $archive)) -}}
 {{- fail "config.archive.url must be a bucket, such as https://s3.example.com/bucket/prefix: a directory is gone with its pod" -}}
 {{- end -}}
+{{- if and (hasPrefix "http://" $archive) (not (dig "archive" "insecure" false .Values.config)) -}}
+{{- fail "config.archive.url leads to another machine without TLS: use https, or, if something else protects the connection, set config.archive.insecure: true" -}}
+{{- end -}}
 {{- /* The root file system is read-only. */ -}}
 {{- if $archive }}{{ $_ := set $own "archive" (dict "directory" "/var/lib/belfry/archive") }}{{ end -}}
 {{- if .Values.secrets.tls.name -}}
