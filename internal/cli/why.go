@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net/url"
 	"regexp"
@@ -15,7 +14,6 @@ import (
 	"github.com/belfry-dev/belfry/internal/cli/remote"
 	"github.com/belfry-dev/belfry/internal/cli/terminal"
 	"github.com/belfry-dev/belfry/internal/cli/usage"
-	"github.com/belfry-dev/belfry/internal/clock"
 )
 
 // story is what happened to one occurrence.
@@ -28,7 +26,7 @@ type story struct {
 	Next   string    `json:"next"`
 	Run    *runView  `json:"run"`
 
-	Nearest []time.Time `json:"nearest"`
+	Commands [][]string `json:"commands"`
 }
 
 func newWhy() *cobra.Command {
@@ -111,8 +109,8 @@ func printStories(w io.Writer, job string, stories []story) error {
 		if s.Next != "" {
 			p.Line("%s", wrap(s.Next))
 		}
-		for _, c := range s.commands(shellQuote(job)) {
-			p.Line("%s", terminal.Faint.Render("  belfry "+c))
+		for _, c := range s.Commands {
+			p.Line("%s", terminal.Faint.Render("  belfry "+shellWords(c)))
 		}
 	}
 	if dead >= shownDead {
@@ -123,52 +121,17 @@ func printStories(w io.Writer, job string, stories []story) error {
 	return p.Err()
 }
 
-// commands returns the commands that a reader of the story may want to run next.
-func (s *story) commands(job string) (out []string) {
-	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
-	run, queue := "", ""
-	if s.Run != nil {
-		run, queue = s.Run.ID, s.Run.Queue
-	}
-	switch s.Code {
-	case "failed":
-		add("run get %s", run)
-		if s.Run != nil && s.Run.Dead {
-			if s.Run.JobName != "" { // the job is not deleted
-				add("dlq redrive %s", run)
-			}
-			add("dlq discard %s", run)
-		}
-		if s.Reason == "gone" {
-			add("job resume %s", job)
-		}
-	case "cancelled":
-		add("run retry %s", run)
-	case "skipped":
-		if at := s.DueAt.UTC(); s.Next != "" && at.Before(clock.Now()) {
-			add("job backfill %s --from %s --to %s",
-				job, at.Format(time.RFC3339Nano), at.Add(time.Second).Format(time.RFC3339Nano))
-		}
-	case "behind":
-		add("job runs %s --state running", job)
-	case "queue_paused":
-		add("queue resume %s", queue)
-	case "paused":
-		add("job resume %s", job)
-	case "running", "accepted", "retrying", "succeeded":
-		add("run get %s", run)
-	case "no_occurrence":
-		for _, at := range s.Nearest {
-			add("why %s %s", job, at.UTC().Format(time.RFC3339Nano))
-		}
-	case "before_start", "after_end", "finished":
-		add("job get %s", job)
-	}
-	return out
-}
-
 // plainWord matches text that needs no quotes in a shell.
-var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:@-]+$`)
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:@,-]+$`)
+
+// shellWords writes the arguments of a command for a shell.
+func shellWords(args []string) string {
+	quoted := make([]string, len(args))
+	for i, a := range args {
+		quoted[i] = shellQuote(terminal.Clean(a))
+	}
+	return strings.Join(quoted, " ")
+}
 
 // shellQuote quotes text as one word for a shell.
 func shellQuote(s string) string {

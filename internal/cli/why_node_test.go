@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -174,15 +173,4 @@ func (n *whyNode) why(name string, at ...any) (printed, golden string) {
 	}
 	printed = n.Good(args...)
 	return fmt.Sprintf("$ belfry %s\n%s", shellWords(args), printed), string(normalise([]byte(printed)))
-}
-
-func shellWords(args []string) string {
-	var b bytes.Buffer
-	for i, a := range args {
-		if i > 0 {
-			b.WriteByte(' ')
-		}
-		b.WriteString(shellQuote(a))
-	}
-	return b.String()
 }

@@ -192,7 +192,7 @@ target: {kind: worker, config: {handler: send-invoice}}}`, soon(n))
 	n.Good("dlq", "redrive", dead.ID)
 	n.until(func() bool {
 		said := n.Good("why", "dead")
-		return strings.Contains(said, "It was redriven") && strings.Contains(said, "failed: attempts")
+		return strings.Contains(said, "It was retried by hand") && strings.Contains(said, "failed: attempts")
 	})
 	b.add("redriven", "It was redriven, and failed again", "dead")
 

@@ -72,14 +72,23 @@ type ListPage struct {
 type NextDueInput struct {
 	State    State
 	Pending  *time.Time // the first planned run by schedule that has not started; nil if there is none
+	Later    *time.Time // the first run that was triggered for later; nil if there is none
 	Cursor   *time.Time // the first occurrence that is not planned; nil if none is left
 	PlanFrom time.Time  // the job has no earlier occurrences
 	Schedule *schedule.Schedule
 }
 
 // NextDue is when a job is due next, zero for never. A planned run comes first. Without one it is the first occurrence
-// that fires. It lies in the past if the job is late.
+// that fires, or an earlier run that was triggered for later. It lies in the past if the job is late.
 func NextDue(in NextDueInput) time.Time {
+	next := in.nextOccurrence()
+	if in.Later != nil && (next.IsZero() || in.Later.Before(next)) {
+		return in.Later.UTC()
+	}
+	return next
+}
+
+func (in *NextDueInput) nextOccurrence() time.Time {
 	if in.Pending != nil {
 		return in.Pending.UTC()
 	}

@@ -135,7 +135,7 @@ const (
 	ReasonDeleted        Reason = "deleted"         // the job was deleted
 	ReasonRestored       Reason = "restored"        // due in a time that a restore of the database forgot
 	ReasonLiveRuns       Reason = "live_runs"       // the namespace had as many live runs as its quota allows
-	ReasonRejected       Reason = "rejected"        // the target refused it permanently
+	ReasonRejected       Reason = "rejected"        // another attempt would fail too
 	ReasonAttempts       Reason = "attempts"        // no attempts left
 	ReasonLost           Reason = "lost"            // too many attempts were lost
 	ReasonUnknownOutcome Reason = "unknown_outcome" // at_most_once: the target may have done the work

@@ -19,7 +19,8 @@ type freedRuns struct {
 
 // lockFreed reads a job, and the due time of its last run in place of the first.
 const lockFreed = jobFields + `, NULL::timestamptz, (
-           SELECT max(r.due_at) FROM run r WHERE r.partition = j.partition AND r.job_id = j.id AND r.seq = 0)
+           SELECT max(r.due_at) FROM run r WHERE r.partition = j.partition AND r.job_id = j.id AND r.seq = 0),
+       NULL::timestamptz
 FROM job j WHERE j.partition = $1 AND j.id = $2 FOR UPDATE OF j`
 
 const updateRunsLeft = `

@@ -24,6 +24,7 @@ type jobRow struct {
 	// from here to the resume.
 	planFrom time.Time
 	pending  *time.Time // see job.NextDueInput
+	later    *time.Time // the same
 	next     *time.Time // of the cursor
 }
 
@@ -35,7 +36,7 @@ func (j *jobRow) nextDue() time.Time {
 		return time.Time{}
 	}
 	return job.NextDue(job.NextDueInput{
-		State: j.State, Pending: j.pending, Cursor: j.next, PlanFrom: j.planFrom, Schedule: own,
+		State: j.State, Pending: j.pending, Later: j.later, Cursor: j.next, PlanFrom: j.planFrom, Schedule: own,
 	})
 }
 
@@ -50,7 +51,10 @@ SELECT j.partition, j.id, j.namespace_id, j.cursor_id, j.queue_id, j.version, j.
 
 // jobColumns is what scanJob reads: a job, and what determines when it is due next.
 const jobColumns = jobFields + `,
-       (SELECT c.next_due_at FROM cursor c WHERE c.partition = j.partition AND c.id = j.cursor_id), ` + firstPending
+       (SELECT c.next_due_at FROM cursor c WHERE c.partition = j.partition AND c.id = j.cursor_id), ` + firstPending + `, (
+           SELECT min(r.due_at) FROM run r
+           WHERE r.partition = j.partition AND r.job_id = j.id AND r.seq > 0
+             AND r.state = 0 /* pending */ AND r.attempt = 0 AND r.due_at > now())`
 
 const selectJob = jobColumns + `
 FROM job j `
@@ -139,7 +143,7 @@ func (s *jobScan) job(row pgx.CollectableRow) (j jobRow, err error) {
 		&j.Partition, &j.ID, &j.Namespace, &j.cursor, &j.queueID, &j.Version, &j.State, &j.Priority, &j.MaxRuns,
 		&j.runsLeft, &j.planFrom, &pausedAt, &j.CreatedAt, &j.UpdatedAt, &j.Name, &j.Note, &j.Target.Kind,
 		&config, &payload, &spec, &policy, &labels, &j.Description, &j.Owner, &j.CreatedBy, &j.UpdatedBy, &j.PausedBy,
-		&pausedUntil, &j.Queue, &j.next, &j.pending,
+		&pausedUntil, &j.Queue, &j.next, &j.pending, &j.later,
 	)
 	if err != nil {
 		return j, err

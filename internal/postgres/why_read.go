@@ -150,7 +150,8 @@ func (s whySubject) covers(other whySubject) bool {
 	return same && s.at.Equal(other.at)
 }
 
-// newestRuns finds the newest run that is more than planned, whatever its origin, and the newest dead letters.
+// newestRuns finds the newest run that is more than planned, whatever its origin, the next run that was triggered for
+// later, and the newest dead letters.
 const newestRuns = `
 (SELECT due_at, seq FROM (
     (SELECT r.due_at, r.seq FROM run r
@@ -161,6 +162,11 @@ const newestRuns = `
      WHERE h.job_id = $2 AND h.due_to IS NULL
      ORDER BY h.due_at DESC, h.seq DESC LIMIT 1)) x
  ORDER BY due_at DESC, seq DESC LIMIT 1)
+UNION
+(SELECT r.due_at, r.seq FROM run r
+ WHERE r.partition = $1 AND r.job_id = $2 AND r.seq > 0 AND r.state = 0 /* pending */ AND r.attempt = 0
+   AND r.due_at > now()
+ ORDER BY r.due_at, r.seq LIMIT 1)
 UNION
 (SELECT d.due_at, d.seq FROM dead_letter d
  WHERE d.partition = $1 AND d.job_id = $2

@@ -38,6 +38,7 @@ type Story struct {
 	Reason  string      `json:"reason,omitempty" doc:"Why skipped, failed or cancelled." example:"missed_window"`
 	Text    string      `json:"text" doc:"What happened and why, for people."`
 	Next    string      `json:"next,omitempty" doc:"What happens next, or what to do, for people."`
+	Try     [][]string  `json:"commands,omitempty" doc:"Commands of the CLI to run next, as lists of arguments of belfry."`
 	Version int32       `json:"version,omitempty" doc:"Version of the definition that applied."`
 	Nearest []time.Time `json:"nearest,omitempty" doc:"If it is no occurrence: the ones before and after."`
 	Run     *Run        `json:"run,omitempty" doc:"The run, if there is one."`
@@ -103,7 +104,7 @@ func (s *Server) explain(ctx context.Context, params why.Params) (*explainJobOut
 func wireStory(w why.Story) Story {
 	out := Story{
 		DueAt: w.At, Local: w.At.In(w.Zone).Format("2006-01-02 15:04:05 MST"),
-		Code: StoryCode(w.Code), Reason: string(w.Reason), Text: w.Text, Next: w.Next,
+		Code: StoryCode(w.Code), Reason: string(w.Reason), Text: w.Text, Next: w.Next, Try: w.Commands,
 		Version: w.Version, Nearest: w.Nearest,
 	}
 	if w.Entry != nil {

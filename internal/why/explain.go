@@ -97,15 +97,18 @@ type Facts struct {
 
 // Story is what happened to one occurrence, and why.
 type Story struct {
-	At      time.Time
-	Code    Code
-	Reason  job.Reason // of a skip, a failure or a cancellation
-	Text    string     // what happened and why, for people
-	Next    string     // what happens next, or what to do; empty if nothing
-	Zone    *time.Location
-	Version int32       // of the definition that was in force; 0 if none was
-	Nearest []time.Time // if At is not an occurrence: the ones before and after it
-	Entry   *job.Entry  // of the ledger; nil if there is none
+	At     time.Time
+	Code   Code
+	Reason job.Reason // of a skip, a failure or a cancellation
+	Text   string     // what happened and why, for people
+	Next   string     // what happens next, or what to do; empty if nothing
+	// Commands are those of the CLI that a reader may want to run next, without the program. Each of them works for this
+	// occurrence, and does what Next says.
+	Commands [][]string
+	Zone     *time.Location
+	Version  int32       // of the definition that was in force; 0 if none was
+	Nearest  []time.Time // if At is not an occurrence: the ones before and after it
+	Entry    *job.Entry  // of the ledger; nil if there is none
 }
 
 // Explain explains an occurrence: what the ledger says or, if the ledger has no entry, why it has none.
@@ -115,7 +118,8 @@ func Explain(f Facts) Story {
 		x.schedule, x.zone = s, s.Zone()
 	}
 	story := x.explain()
-	story.Next = x.nextStep(story)
+	story.Next = strings.TrimSpace(x.nextStep(story))
+	story.Commands = x.commands
 	return story
 }
 
@@ -124,6 +128,7 @@ type explainer struct {
 	Facts
 	schedule *schedule.Schedule // nil if this version cannot read it
 	zone     *time.Location
+	commands [][]string
 }
 
 func (x *explainer) explain() Story {

@@ -1,6 +1,7 @@
 package why_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -88,16 +89,31 @@ func TestExplain(t *testing.T) {
 			why.Succeeded, "",
 			[]string{"triggered by hand"},
 		},
-		"redriven": {entry(func(e *job.Entry) { e.Origin = job.FromRedrive }), why.Succeeded, "", []string{"redriven"}},
+		"retried": {
+			entry(func(e *job.Entry) { e.Origin = job.FromRedrive }), why.Succeeded, "", []string{"retried by hand"},
+		},
 		"dead": {entry(func(e *job.Entry) {
 			e.Status, e.Reason, e.Message, e.DeadLetter = job.StatusFailed, job.ReasonAttempts, "answered 503.", true
 		}), why.Failed, job.ReasonAttempts, []string{
 			"no attempts were left", "said: answered 503.", "is a dead letter", "redrive the dead letter",
 		}},
 		"rejected, discarded": {
-			ended(job.StatusFailed, job.ReasonRejected), why.Failed, job.ReasonRejected,
-			[]string{"rejected it permanently", "has been redriven or discarded"},
+			entry(func(e *job.Entry) { e.Status, e.Reason, e.Code = job.StatusFailed, job.ReasonRejected, 404 }),
+			why.Failed, job.ReasonRejected,
+			[]string{"the target rejected it permanently", "has been redriven or discarded"},
 		},
+		"not sent, so the target did not reject it": {
+			ended(job.StatusFailed, job.ReasonRejected), why.Failed, job.ReasonRejected,
+			[]string{"with attempt 1 on one: another attempt would fail too"},
+		},
+		"a worker failed permanently": {
+			entry(func(e *job.Entry) { e.Status, e.Reason, e.Worker = job.StatusFailed, job.ReasonRejected, true }),
+			why.Failed, job.ReasonRejected, []string{"its worker reported a permanent failure"},
+		},
+		"a command failed permanently": {func(f *why.Facts) {
+			f.Definition.Target.Kind = "command"
+			entry(func(e *job.Entry) { e.Status, e.Reason, e.Code = job.StatusFailed, job.ReasonRejected, 3 })(f)
+		}, why.Failed, job.ReasonRejected, []string{"another attempt would fail too"}},
 		"lost": {ended(job.StatusFailed, job.ReasonLost), why.Failed, job.ReasonLost, []string{"lost repeatedly"}},
 		"unknown outcome": {
 			ended(job.StatusFailed, job.ReasonUnknownOutcome), why.Failed, job.ReasonUnknownOutcome,
@@ -303,7 +319,7 @@ func TestExplain(t *testing.T) {
 		},
 		"deleted before": {
 			func(f *why.Facts) { deleted(f); f.DeletedAt, f.DeletedBy = at.Add(-time.Hour), "key:ci" }, why.Deleted, "",
-			[]string{"It did not run: the job was deleted at 2026-11-10 09:00:00 CET", "by key:ci", "belfry job versions job_"},
+			[]string{"It did not run: the job was deleted at 2026-11-10 09:00:00 CET", "by key:ci", "job versions job_"},
 		},
 		"deleted, to come": {
 			func(f *why.Facts) { deleted(f); f.DeletedAt, f.Now = at.Add(-2*time.Hour), at.Add(-time.Hour) }, why.Deleted, "",
@@ -357,7 +373,7 @@ func TestExplain(t *testing.T) {
 			require.Equal(t, test.code, got.Code, got.Text)
 			require.Equal(t, test.reason, got.Reason, got.Text)
 			for _, text := range test.text {
-				require.Contains(t, got.Text+" "+got.Next, text)
+				require.Contains(t, got.Text+" "+got.Next+" "+fmt.Sprint(got.Commands), text)
 			}
 			require.NotContains(t, got.Text+got.Next, "%!")
 			require.NotContains(t, got.Text+got.Next, "0001-01-01")

@@ -16,7 +16,7 @@ import (
 func (x *explainer) describe(e job.Entry) (Code, string) {
 	origin := map[job.Origin]string{
 		job.FromTrigger: " It was triggered by hand.", job.FromBackfill: " It was backfilled.",
-		job.FromMissed: " It was missed at its time and caught up.", job.FromRedrive: " It was redriven.",
+		job.FromMissed: " It was missed at its time and caught up.", job.FromRedrive: " It was retried by hand.",
 	}[e.Origin]
 	switch e.Status {
 	case job.StatusSucceeded:
@@ -24,7 +24,7 @@ func (x *explainer) describe(e job.Entry) (Code, string) {
 			on(e), lateness(e), took(e), e.EndedAt) + origin + x.earlierAttempts(e)
 	case job.StatusFailed:
 		return Failed, x.sprintf("It failed at %s with attempt %d%s: %s.", e.EndedAt, e.Attempt, on(e),
-			failures[e.Reason]) + lastMessage(e) + x.earlierAttempts(e) + origin + deadLetterText(e)
+			x.failure(e)) + lastMessage(e) + x.earlierAttempts(e) + origin + deadLetterText(e)
 	case job.StatusCancelled:
 		return Cancelled, x.sprintf("It was cancelled at %s%s.", e.EndedAt, x.cancelled(e)) + origin
 	case job.StatusSkipped:
@@ -66,8 +66,8 @@ func (x *explainer) describePending(e job.Entry) (Code, string) {
 		return Planned, x.sprintf("It is not due yet: it is planned and starts in %s, at %s.", e.RunAt.Sub(x.Now),
 			e.RunAt)
 	case x.Others > 0 && x.Definition.Overlap != job.OverlapAllow:
-		return Behind, x.sprintf("It has been due since %s and waits for another run of the job to end (overlap: %s).",
-			e.RunAt, x.Definition.Overlap)
+		return Behind, x.sprintf("It has been due since %s and waits for another run of the job to end%s.", e.RunAt,
+			map[bool]string{true: fmt.Sprintf(" (overlap: %s)", x.Definition.Overlap)}[e.Origin == job.FromSchedule])
 	case x.Ahead > 0 && x.Definition.Overlap != job.OverlapAllow:
 		return Behind, x.sprintf(
 			"It has been due since %s and waits for older runs of the job, which are due too: %d (overlap: %s).", e.RunAt,
@@ -128,11 +128,24 @@ func (x *explainer) retrying(e job.Entry) string {
 
 var failures = map[job.Reason]string{
 	job.ReasonAttempts: "no attempts were left (retry.max_attempts)",
-	job.ReasonRejected: "the target rejected it permanently, so it was not retried",
 	job.ReasonLost:     "its attempts were lost repeatedly: nodes died, or outcomes were not reported in time",
 	job.ReasonUnknownOutcome: "it is not known whether it happened, and delivery is at_most_once, " +
 		"so it was not retried",
 	job.ReasonGone: "the target responded that it no longer exists, and the job was paused",
+}
+
+// failure says why a run failed. It blames the target only if the target responded with a rejection.
+func (x *explainer) failure(e job.Entry) string {
+	switch {
+	case e.Reason != job.ReasonRejected:
+		return failures[e.Reason]
+	case e.Worker:
+		return "its worker reported a permanent failure, so it was not retried"
+	case e.Code > 0 && x.Definition.Target.Kind != "command":
+		return "the target rejected it permanently, so it was not retried"
+	default:
+		return "another attempt would fail too, so it was not retried"
+	}
 }
 
 var cancellations = map[job.Reason]string{

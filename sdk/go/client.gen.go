@@ -4444,6 +4444,9 @@ type StatsStep string
 type Story struct {
 	Code StoryCode `json:"code"`
 
+	// Commands Commands of the CLI to run next, as lists of arguments of belfry.
+	Commands [][]string `json:"commands,omitempty,omitzero"`
+
 	// DueAt Due time of the occurrence, in UTC.
 	DueAt time.Time `json:"due_at"`
 
