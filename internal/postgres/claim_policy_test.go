@@ -78,7 +78,8 @@ func (p *policyJob) starts(now time.Time) bool {
 const insertPolicyRun = `
 INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, origin, admit, queue_id,
                  concurrency_key, concurrency_max, handler, needs_sweep, attempts, session_id, claimed_at)
-SELECT partition, 0, version, id, $2::timestamptz + $3 * interval '1 h', $2::timestamptz + $4 * interval '1 h', $5, $6, 0, $7, admit, queue_id,
+SELECT partition, 0, version, id, $2::timestamptz + $3 * interval '1 h', $2::timestamptz + $4 * interval '1 h', $5, $6,
+       0, $7, admit, queue_id,
        concurrency_key, concurrency_max, handler, false, CASE WHEN $8 THEN '[{}]'::jsonb END,
        CASE WHEN $5::smallint = 1 THEN $9::uuid END, CASE WHEN $5::smallint = 1 THEN now() END
 FROM job WHERE id = $1 RETURNING due_at`
