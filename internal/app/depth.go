@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -24,6 +25,7 @@ type depth struct {
 // depthSample is a sample by labels, with the numbers of queues that share labels added up.
 type depthSample struct {
 	queues              map[queueLabel]*queueSample
+	noPending           bool // counting the pending runs took too long
 	sessions, daysAhead int64
 	backupAge           *float64
 	heldFor             float64
@@ -41,7 +43,7 @@ func queueGauge(name, help string, more ...string) *prometheus.Desc {
 
 var (
 	queueRuns = queueGauge("belfry_queue_runs",
-		"Live runs in the partitions of this node by queue and state, at most 15 s old; counted up to 100,000.", "state")
+		"Live runs in the partitions of this node by queue and state, at most 15 s old.", "state")
 	dueOldest = queueGauge("belfry_due_oldest_seconds",
 		"Age of the oldest due run in the partitions of this node that could start and has not, at most 15 s old.")
 	deadLetters = queueGauge("belfry_dead_letters",
@@ -80,7 +82,9 @@ func (d *depth) Collect(to chan<- prometheus.Metric) {
 		to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
 	}
 	for l, q := range s.queues {
-		gauge(queueRuns, float64(q.pending), l.namespace, l.queue, "pending")
+		if !s.noPending {
+			gauge(queueRuns, float64(q.pending), l.namespace, l.queue, "pending")
+		}
 		gauge(queueRuns, float64(q.due), l.namespace, l.queue, "due")
 		gauge(queueRuns, float64(q.running), l.namespace, l.queue, "running")
 		gauge(queueRuns, float64(q.accepted), l.namespace, l.queue, "accepted")
@@ -101,7 +105,7 @@ func (d *depth) Collect(to chan<- prometheus.Metric) {
 func sampleOf(d *postgres.Depth, labelsOf func(queue int32) queueLabel) *depthSample {
 	s := &depthSample{
 		queues: map[queueLabel]*queueSample{}, sessions: d.Sessions, daysAhead: d.DaysAhead, backupAge: d.BackupAge,
-		heldFor: d.HeldFor,
+		heldFor: d.HeldFor, noPending: d.Scheduled == nil,
 	}
 	of := func(queue int32) *queueSample {
 		l := labelsOf(queue)
@@ -112,10 +116,12 @@ func sampleOf(d *postgres.Depth, labelsOf func(queue int32) queueLabel) *depthSa
 	}
 	for _, q := range d.Queues {
 		sum := of(q.ID)
-		sum.pending, sum.due = sum.pending+q.Scheduled, sum.due+q.Due
+		sum.due, sum.pulled = sum.due+q.Due, sum.pulled+q.Pulled
 		sum.running, sum.accepted = sum.running+q.Running, sum.accepted+q.Waiting
-		sum.pulled += q.Pulled
 		sum.oldestDue = max(sum.oldestDue, q.OldestDue)
+	}
+	for _, q := range d.Scheduled {
+		of(q.ID).pending += q.Count
 	}
 	for _, q := range d.DeadLetters {
 		of(q.ID).deadLetters += q.Count
@@ -132,10 +138,7 @@ func names(d *postgres.Depth) []postgres.QueueName {
 	for _, q := range d.Queues {
 		out = append(out, q.QueueName)
 	}
-	for _, q := range d.WorkerSlots {
-		out = append(out, q.QueueName)
-	}
-	for _, q := range d.DeadLetters {
+	for _, q := range slices.Concat(d.Scheduled, d.WorkerSlots, d.DeadLetters) {
 		out = append(out, q.QueueName)
 	}
 	return append(out, d.Names...)

@@ -36,19 +36,20 @@ func (s RunStatus) Live() bool {
 	}
 }
 
-// LiveStatus is the state of a live run at an instant.
-func LiveStatus(state RunState, attempt int16, runAt, now time.Time) RunStatus {
+// LiveStatus is the state of a live run at an instant. A run that was deferred and never delivered is due, although it
+// may start later.
+func LiveStatus(state RunState, attempt int16, runAt, now time.Time, undelivered bool) RunStatus {
 	switch {
 	case state == Running:
 		return StatusRunning
 	case state == Waiting:
 		return StatusAccepted
-	case runAt.After(now) && attempt > 0:
-		return StatusRetrying
-	case runAt.After(now):
-		return StatusPending
-	default:
+	case !runAt.After(now) || undelivered:
 		return StatusDue
+	case attempt > 0:
+		return StatusRetrying
+	default:
+		return StatusPending
 	}
 }
 

@@ -12,18 +12,17 @@ type QueueCounts struct {
 	OldestDueAt time.Time
 	Running     int64 // running, or accepted by a target that has not reported
 	Waiting     int64 // of the due runs, those that wait for a permit
+	More        bool  // there are more runs than were read: Due and Running may be too low, OldestDueAt is not
 	Planned     int64 // runs that may start within the next minute
+	PlannedMore bool  // there are more of those
 
 	Workers int64
 	// Orphans are the handlers of due runs for which no worker asks.
 	Orphans []string
 }
 
-// LiveCounts counts the live runs of all queues at one instant.
-type LiveCounts struct {
-	Queues map[int32]*QueueCounts // by the id of the queue
-	More   bool                   // there are more live runs than were read: every count is a lower bound
-}
+// LiveCounts counts the live runs of all queues at one instant, by the id of the queue.
+type LiveCounts map[int32]*QueueCounts
 
 // WorkerInfo describes the session of a worker.
 type WorkerInfo struct {

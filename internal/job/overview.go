@@ -22,13 +22,18 @@ type LiveCount struct {
 	Due                         int64     // may start, and have not
 	Late                        int64     // of those, for more than [LateNow]
 	DuePulled                   int64     // of those that are due, for workers
-	OldestDue                   time.Time // the earliest run time of those that are due; zero if none is
+	OldestDue                   time.Time // since when the first of those that are due could have started; zero if none is
+	More                        bool      // there are more than were read: each number may be too low, OldestDue is not
+
+	Deferred       int64     // of those that are due, those that wait because their target rests
+	DeferredFrom   time.Time // since when the first of them waits
+	DeferredReason string    // of one of them
 }
 
 // Add adds the runs of another queue.
 func (c *LiveCount) Add(o LiveCount) {
 	c.Running, c.Accepted, c.Retrying = c.Running+o.Running, c.Accepted+o.Accepted, c.Retrying+o.Retrying
-	c.Due, c.Late, c.DuePulled = c.Due+o.Due, c.Late+o.Late, c.DuePulled+o.DuePulled
+	c.Due, c.Late, c.DuePulled, c.More = c.Due+o.Due, c.Late+o.Late, c.DuePulled+o.DuePulled, c.More || o.More
 	if !o.OldestDue.IsZero() && (c.OldestDue.IsZero() || o.OldestDue.Before(c.OldestDue)) {
 		c.OldestDue = o.OldestDue
 	}
@@ -38,31 +43,21 @@ func (c *LiveCount) Add(o LiveCount) {
 type Live struct {
 	Queues     map[int32]LiveCount
 	Namespaces map[uuid.UUID]LiveCount // the sums of their queues
-	Complete   bool                    // false: there were too many to read, so each number may be too low
-
-	Unplanned map[uuid.UUID]Unplanned // by namespace
 
 	Broken     map[uuid.UUID]int64 // schedules that cannot be planned, by namespace
 	BrokenMore bool                // there are more
 }
 
-// Unplanned is occurrences that are late and have no run yet, because no node planned them.
-type Unplanned struct {
-	Runs   int64
-	Oldest time.Time // due time
-}
-
 // The bounds of an overview.
 const (
 	OverviewMinutes  = 60
-	MaxOverviewCount = 10_000 // dead letters, paused jobs and queues that are counted
-	MaxSearched      = 1000   // queues whose history and dead letters are read
-	MaxUnplanned     = 10_000 // occurrences that are counted, of all namespaces
-	MaxBroken        = 1000   // schedules that are counted, of all namespaces
-	MaxFindings      = 1000   // findings of the audit that are counted
-	MaxFailing       = 5      // jobs that failed most
-	MaxFailures      = 500    // failures of the last hour that are read to find them
-	MaxSkips         = 1000   // skips of the last hour that are read for their reasons
+	MaxOverviewCount = 10_000  // dead letters, paused jobs and queues that are counted
+	MaxSearched      = 1000    // queues whose history and dead letters are read
+	MaxBroken        = 100_000 // schedules that are counted, of all namespaces
+	MaxFindings      = 1000    // findings of the audit that are counted
+	MaxFailing       = 5       // jobs that failed most
+	MaxFailures      = 500     // failures of the last hour that are read to find them
+	MaxSkips         = 1000    // skips of the last hour that are read for their reasons
 	MaxAttention     = 20
 	MaxCauses        = 3 // of dead letters that need attention
 )
@@ -108,25 +103,29 @@ type Overview struct {
 	Queues       []OverviewQueue
 	DeadLetters  Capped
 	PausedJobs   Capped
+	PausedBelfry Capped // of those, the jobs that Belfry paused after failures
 	Unowned      int64  // partitions
-	Findings     Capped // of the audit
-	HasJobs      bool
-	Failing      []FailingJob
-	FailingMore  bool // more runs failed than were read
-	Skipped      []ReasonCount
-	SkippedMore  bool        // more were skipped than were read
-	Minutes      []StatPoint // the last one is the current minute
-	Audited      int64       // occurrences that the audit judged in these minutes, in all namespaces
-	AuditedAt    time.Time   // the last minute in which it did; zero: none
-	Causes       []DeadGroup // of dead letters, the largest first
+	// Unplanned is how many occurrences are late and have no run yet, because no node planned them: one for each job.
+	Unplanned     int64
+	UnplannedFrom time.Time // the first due time of those
+	Findings      Capped    // of the audit
+	HasJobs       bool
+	Failing       []FailingJob
+	FailingMore   bool // more runs failed than were read
+	Skipped       []ReasonCount
+	SkippedMore   bool        // more were skipped than were read
+	Minutes       []StatPoint // the last one is the current minute
+	Audited       int64       // occurrences that the audit judged in these minutes, in all namespaces
+	AuditedAt     time.Time   // the last minute in which it did; zero: none
+	Causes        []DeadGroup // of dead letters, the largest first
 }
 
 // LiveOf returns the live runs of the namespace of an overview. Occurrences that have no run yet, although they are
 // due, are late too.
 func (o *Overview) LiveOf(live *Live) (sum LiveCount) {
 	sum.Add(live.Namespaces[o.Namespace])
-	if u := live.Unplanned[o.Namespace]; u.Runs > 0 {
-		sum.Add(LiveCount{Due: u.Runs, Late: u.Runs, OldestDue: u.Oldest})
+	if n := o.Unplanned; n > 0 {
+		sum.Add(LiveCount{Due: n, Late: n, OldestDue: o.UnplannedFrom, More: true})
 	}
 	return sum
 }
@@ -142,13 +141,15 @@ type Attention struct {
 	Text  string
 	Count int64
 	Queue string
-	Cause string // of dead letters
+	Cause string    // of dead letters
+	Since time.Time // when it began; zero: not known
 }
 
 // Attention lists what someone has to look at, the most urgent first.
 func (o *Overview) Attention(live *Live) (out []Attention) {
-	add := func(code string, count int64, queue, text string) {
+	add := func(code string, count int64, queue, text string) *Attention {
 		out = append(out, Attention{Code: code, Text: text, Count: count, Queue: queue})
+		return &out[len(out)-1]
 	}
 	if !o.ClockTrusted {
 		add("clock_in_doubt", 1, "", "The clock of the database is in doubt: nodes start nothing until it is confirmed.")
@@ -162,45 +163,57 @@ func (o *Overview) Attention(live *Live) (out []Attention) {
 			atLeast(f, "occurrence that is not in the ledger as it", "occurrences that are not in the ledger as they")+
 			" must be. belfry audit ledger lists them.")
 	}
-	var paused, unserved []OverviewQueue
-	for _, q := range o.Queues {
-		switch c := live.Queues[q.ID]; {
-		case q.Paused && c.Due > 0:
-			paused = append(paused, q)
-		case c.DuePulled > 0 && q.Workers == 0:
-			unserved = append(unserved, q)
-		}
-	}
-	byDue := func(a, b OverviewQueue) int {
-		return cmp.Or(cmp.Compare(live.Queues[b.ID].Due, live.Queues[a.ID].Due), cmp.Compare(a.Name, b.Name))
-	}
-	slices.SortFunc(paused, byDue)
-	slices.SortFunc(unserved, byDue)
-	due := func(n int64) string {
-		return atLeast(Capped{n, !live.Complete}, "due run waits", "due runs wait")
-	}
-	for _, q := range unserved {
-		n := live.Queues[q.ID].DuePulled
-		add("no_worker", n, q.Name, fmt.Sprintf("No worker asks for runs of queue %s: %s.", q.Name, due(n)))
-	}
-	for _, q := range paused {
-		n := live.Queues[q.ID].Due
-		since := ""
-		if !q.PausedAt.IsZero() {
-			since = " since " + q.PausedAt.UTC().Format("2006-01-02 15:04 UTC")
-		}
-		add("queue_paused", n, q.Name, fmt.Sprintf("Queue %s is paused%s: %s.", q.Name, since, due(n)))
+	o.attentionToQueues(live, add)
+	if p := o.PausedBelfry; p.Count > 0 {
+		add("jobs_paused", p.Count, "", "Belfry paused "+atLeast(p, "job", "jobs")+
+			" after failures. belfry job list --state paused lists them.")
 	}
 	for i := range o.Causes[:min(len(o.Causes), MaxCauses)] {
 		g := &o.Causes[i]
-		add("dead_letters", g.Count, "", causeText(g))
-		out[len(out)-1].Cause = g.Last.Cause
+		add("dead_letters", g.Count, "", causeText(g)).Cause = g.Last.Cause
 	}
 	if b := o.BrokenOf(live); b.Count > 0 {
 		add("schedules_broken", b.Count, "", atLeast(b, "schedule cannot be planned, so its", "schedules cannot be planned, so their")+
 			" jobs do not run. belfry doctor says why.")
 	}
 	return out[:min(len(out), MaxAttention)]
+}
+
+// attentionToQueues adds the queues whose due runs wait: for a worker, for the end of a pause, or for their target.
+func (o *Overview) attentionToQueues(live *Live, add func(code string, count int64, queue, text string) *Attention) {
+	byDue := slices.Clone(o.Queues)
+	slices.SortFunc(byDue, func(a, b OverviewQueue) int {
+		return cmp.Or(cmp.Compare(live.Queues[b.ID].Due, live.Queues[a.ID].Due), cmp.Compare(a.Name, b.Name))
+	})
+	due := func(q OverviewQueue, n int64) string {
+		return atLeast(Capped{n, live.Queues[q.ID].More}, "due run waits", "due runs wait")
+	}
+	since := func(t time.Time) string {
+		if t.IsZero() {
+			return ""
+		}
+		return " since " + t.UTC().Format("2006-01-02 15:04 UTC")
+	}
+	for _, q := range byDue {
+		if n := live.Queues[q.ID].DuePulled; n > 0 && q.Workers == 0 && !q.Paused {
+			add("no_worker", n, q.Name, fmt.Sprintf("No worker asks for runs of queue %s: %s.", q.Name, due(q, n)))
+		}
+	}
+	for _, q := range byDue {
+		if n := live.Queues[q.ID].Due; n > 0 && q.Paused {
+			text := fmt.Sprintf("Queue %s is paused%s: %s.", q.Name, since(q.PausedAt), due(q, n))
+			add("queue_paused", n, q.Name, text).Since = q.PausedAt
+		}
+	}
+	for _, q := range byDue {
+		c := live.Queues[q.ID]
+		if c.Deferred == 0 || q.Paused {
+			continue
+		}
+		text := fmt.Sprintf("%s in queue %s%s, because a target rests: %s.",
+			due(q, c.Deferred), q.Name, since(c.DeferredFrom), c.DeferredReason)
+		add("host_resting", c.Deferred, q.Name, text).Since = c.DeferredFrom
+	}
 }
 
 // causeText says what the dead letters of a cause are, and whether their jobs have recovered.

@@ -20,10 +20,13 @@ func TestAttention(t *testing.T) {
 		{ID: 3, Name: "unused", Paused: true},
 		{ID: 4, Name: "pulled"},
 		{ID: 5, Name: "served", Workers: 1},
+		{ID: 6, Name: "far"},
 	}}
-	live := &job.Live{Complete: true, Queues: map[int32]job.LiveCount{
+	live := &job.Live{Queues: map[int32]job.LiveCount{
 		1: {Queue: 1, Due: 3, Running: 2}, 2: {Queue: 2, Due: 1}, 4: {Queue: 4, Due: 7, DuePulled: 7}, 5: {DuePulled: 9},
+		6: {Due: 2, Deferred: 2, DeferredFrom: time.Date(2026, 3, 30, 10, 31, 0, 0, time.UTC), DeferredReason: "h rests"},
 	}}
+	o.PausedBelfry = job.Capped{Count: 2}
 	texts := func() (out []string) {
 		for _, a := range o.Attention(live) {
 			out = append(out, a.Text)
@@ -33,7 +36,11 @@ func TestAttention(t *testing.T) {
 	require.Equal(t, []string{
 		"No worker asks for runs of queue pulled: 7 due runs wait.",
 		"Queue held is paused since 2026-03-30 10:31 UTC: 1 due run waits.",
+		"2 due runs wait in queue far since 2026-03-30 10:31 UTC, because a target rests: h rests.",
+		"Belfry paused 2 jobs after failures. belfry job list --state paused lists them.",
 	}, texts())
+	require.Equal(t, "host_resting", o.Attention(live)[2].Code)
+	require.Equal(t, live.Queues[6].DeferredFrom, o.Attention(live)[2].Since)
 	o.Causes = []job.DeadGroup{
 		{
 			Count: 4180, Last: job.DeadLetter{Message: "502 Bad Gateway: no upstream.", Cause: "c1"},
@@ -47,9 +54,9 @@ func TestAttention(t *testing.T) {
 		"4180 dead letters share one cause: 502 Bad Gateway: no upstream. Since then 12 or more runs of these jobs succeeded.",
 		"1 dead letter: " + strings.Repeat("ä", 119) + "…",
 		"1 dead letter: attempts",
-	}, texts()[2:])
-	require.Equal(t, "c1", o.Attention(live)[2].Cause)
-	live.Complete = false
+	}, texts()[4:])
+	require.Equal(t, "c1", o.Attention(live)[4].Cause)
+	live.Queues[4] = job.LiveCount{Due: 7, DuePulled: 7, More: true}
 	require.Contains(t, texts(), "No worker asks for runs of queue pulled: 7 or more due runs wait.")
 	o = job.Overview{
 		Unowned: 1, Namespace: uuid.New(), Findings: job.Capped{Count: 1000, More: true},

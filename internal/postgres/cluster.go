@@ -9,7 +9,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
 const liveNodes = `
@@ -31,25 +30,25 @@ ORDER BY p.id`
 // partitionLag reads the oldest run of each partition that nothing keeps from starting: no worker has to ask for it, and
 // no pause, limit, concurrency key or earlier run of its job holds it back.
 const partitionLag = `
-SELECT partition, count(*), min(run_at) FILTER (
-    WHERE state = 0 /* pending */ AND run_at <= now() AND handler IS NULL AND concurrency_key IS NULL AND admit & 2 = 0
-      AND queue_id NOT IN (SELECT id FROM queue WHERE paused OR limited))
-FROM (SELECT * FROM run LIMIT $1) r
-GROUP BY partition`
+SELECT r.partition, count(*), min(r.run_at) FILTER (
+    WHERE r.state = 0 /* pending */ AND r.run_at <= now() AND r.handler IS NULL AND r.concurrency_key IS NULL
+      AND r.admit & 2 = 0)
+FROM ` + activeRuns + `
+WHERE NOT q.paused AND NOT q.limited
+GROUP BY r.partition`
 
 const clusterFacts = `
 SELECT clock_timestamp(), NOT belfry_clock_trusted(), split_part(current_setting('server_version'), ' ', 1),
        coalesce((SELECT numbackends FROM pg_stat_database WHERE datname = current_database()), 0),
        current_setting('max_connections')::integer`
 
-// Cluster returns the nodes that are alive, the owner of each partition, and how late it is. It reads up to liveLimit
-// runs, so callers share the result.
+// Cluster returns the nodes that are alive, the owner of each partition, and how late it is. It may read
+// many runs, so callers share the result.
 func (a *Admin) Cluster(ctx context.Context) (c job.Cluster, err error) {
-	for _, limit := range []int{liveLimit, liveLess} {
-		if c, err = a.readCluster(ctx, limit); !gaveUp(ctx, err) {
-			break
-		}
-	}
+	err = withLimit(ctx, func(limit int) (err error) {
+		c, err = a.readCluster(ctx, limit)
+		return err
+	})
 	if err != nil {
 		return c, fmt.Errorf("read the cluster: %w", err)
 	}
@@ -60,14 +59,13 @@ func (a *Admin) Cluster(ctx context.Context) (c job.Cluster, err error) {
 func (a *Admin) readCluster(ctx context.Context, limit int) (c job.Cluster, err error) {
 	c.Owners = make([]job.PartitionOwner, job.Partitions)
 	var read int64
-	var batch pgx.Batch // one round trip, one transaction
-	batch.Queue(pool.Apply(liveSettings...))
+	batch := liveBatch()
 	batch.Queue(liveNodes).Query(func(rows pgx.Rows) error {
 		c.Nodes, err = pgx.CollectRows(rows, scanNode)
 		return err
 	})
 	batch.Queue(partitionOwners).Query(func(rows pgx.Rows) error { return scanOwners(rows, &c) })
-	batch.Queue(partitionLag, limit).Query(func(rows pgx.Rows) error {
+	batch.Queue(partitionLag, pgx.NamedArgs{"runs": limit}).Query(func(rows pgx.Rows) error {
 		var partition int16
 		var n int64
 		var oldest *time.Time
@@ -82,7 +80,7 @@ func (a *Admin) readCluster(ctx context.Context, limit int) (c job.Cluster, err 
 		d := &c.Database
 		return row.Scan(&c.Now, &c.ClockInDoubt, &d.Version, &d.Connections, &d.MaxConnections)
 	})
-	if err := a.db.SendBatch(ctx, &batch).Close(); err != nil {
+	if err := a.db.SendBatch(ctx, batch).Close(); err != nil {
 		return c, err
 	}
 	c.Now, c.LagMore = c.Now.UTC(), read >= int64(limit)

@@ -17,13 +17,14 @@ import (
 const (
 	liveBrief = `r.job_id, r.due_at, r.seq, r.version, r.run_at, r.claimed_at AS started_at,
 @far::timestamptz AS ended_at, r.state, 0::smallint AS ended, r.attempt, r.origin, NULL::timestamptz AS due_to,
-NULL::bigint AS count, NULL::text AS reason, r.attempts -> 0 AS first`
+NULL::bigint AS count, NULL::text AS reason, r.attempts -> 0 AS first, r.deferred_from IS NOT NULL AS undelivered`
 	endedBrief = `h.job_id, h.due_at, h.seq, h.version, h.run_at, h.started_at,
 h.ended_at, 0::smallint AS state, h.ended, h.attempt, h.origin, h.due_to,
-h.count, h.reason, CASE WHEN h.attempt > 1 THEN h.attempts -> 0 END AS first`
+h.count, h.reason, CASE WHEN h.attempt > 1 THEN h.attempts -> 0 END AS first, false AS undelivered`
 	skipBrief = `s.from_due AS due_at, 0::smallint AS seq, 0 AS version, s.from_due AS run_at,
 NULL::timestamptz AS started_at, s.created_at AS ended_at, 0::smallint AS state, 4::smallint /* skipped */ AS ended,
-0::smallint AS attempt, 0::smallint AS origin, s.to_due AS due_to, s.count, s.reason, NULL::jsonb AS first`
+0::smallint AS attempt, 0::smallint AS origin, s.to_due AS due_to, s.count, s.reason, NULL::jsonb AS first,
+false AS undelivered`
 )
 
 // briefRow reads the columns of a brief entry, in their order, and now().
@@ -36,13 +37,15 @@ type briefRow struct {
 	count          *int64
 	reason         *string
 	first          []byte
+	undelivered    bool
 	now            time.Time
 }
 
 func (b *briefRow) into() []any {
 	return []any{
 		raw(&b.id), &b.e.DueAt, &b.e.Seq, &b.e.Version, &b.e.RunAt, &b.started, &b.e.EndedAt, &b.state, &b.ended,
-		&b.e.Attempt, &b.e.Origin, &b.dueTo, &b.count, &b.reason, &b.first, &b.now,
+		&b.e.Attempt, &b.e.Origin, &b.dueTo, &b.count, &b.reason, &b.first, &b.undelivered,
+		&b.now,
 	}
 }
 
@@ -56,7 +59,7 @@ func (b *briefRow) entry() (job.Entry, error) {
 		e.Count = *b.count
 	}
 	if e.EndedAt.Equal(far) {
-		e.EndedAt, e.Status = time.Time{}, job.LiveStatus(b.state, e.Attempt, e.RunAt, b.now)
+		e.EndedAt, e.Status = time.Time{}, job.LiveStatus(b.state, e.Attempt, e.RunAt, b.now, b.undelivered)
 	} else {
 		e.Status = job.EndedStatus(b.ended)
 	}

@@ -84,7 +84,7 @@ func TestFiltersOfTheAuditLogWalkTheirIndexes(t *testing.T) {
 	require.Zero(t, page.Next)
 }
 
-// TestLiveCountsAreBounded: they read a limited number of runs, and the runs of a queue by its index.
+// TestLiveCountsAreBounded: they read the runs of a queue by its index, from the oldest on.
 func TestLiveCountsAreBounded(t *testing.T) {
 	t.Parallel()
 	r := &recording{}
@@ -96,20 +96,13 @@ func TestLiveCountsAreBounded(t *testing.T) {
 		_, err = b.store.Cluster(t.Context())
 		require.NoError(t, err)
 	})
-	limits := 0
-	for _, s := range sent {
-		for _, arg := range s.args {
-			if arg == 100_000 {
-				limits++
-			}
-		}
+	for _, statistics := range []string{"never analysed", "analysed"} {
+		require.Equal(t, []string{"cursor by partition plan_at", "run by queue_id run_at"},
+			slices.DeleteFunc(b.explain(sent, "force_generic_plan"), func(way string) bool {
+				return strings.HasPrefix(way, "sort") || !strings.Contains(way, "run") && !strings.Contains(way, "cursor")
+			}), statistics)
+		b.exec(`ANALYZE cursor`)
 	}
-	require.Equal(t, 2, limits, "each reads the table of runs once, up to the limit")
-	b.exec(`ANALYZE cursor`)
-	require.Equal(t, []string{"cursor by partition plan_at", "seq scan of run"},
-		slices.DeleteFunc(b.explain(sent, "force_generic_plan"), func(way string) bool {
-			return strings.HasPrefix(way, "sort") || !strings.Contains(way, "run") && !strings.Contains(way, "cursor")
-		}))
 	b.exec(`INSERT INTO queue (id, namespace_id, name) OVERRIDING SYSTEM VALUE VALUES (1, ` + bulkNamespace + `, 'default')
 		ON CONFLICT DO NOTHING`)
 	_, _, err := b.store.OpenSession(t.Context(), job.SessionParams{

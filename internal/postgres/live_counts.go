@@ -9,31 +9,26 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
-const (
-	// liveLimit is how many live runs one count reads. No index has the runs of a queue, because every run would pay
-	// for it.
-	liveLimit = 100_000
-	// liveLess is read if the table is so bloated that liveLimit takes too long.
-	liveLess = 2000
+const maxWorkersRead = 10_000
 
-	maxWorkersRead = 10_000
-)
-
-// liveSettings bound the time of each statement. JIT would cost more than the statement.
-var liveSettings = []pool.Settings{pool.Timeout("300ms"), "set_config('jit', 'off', true)"}
-
-// countLiveRuns counts by queue, handler and how live a run is: 1 running or accepted, 2 due, 3 due within a minute, 4 later.
+// countLiveRuns counts by queue and handler: runs that are running or accepted, and those that are due.
 const countLiveRuns = `
-SELECT queue_id, handler, live, count(*), min(run_at)
-FROM (
-    SELECT queue_id, handler, run_at, CASE
-        WHEN state <> 0 /* live */ THEN 1 WHEN run_at <= now() THEN 2
-        WHEN run_at <= now() + interval '1 min' THEN 3 ELSE 4 END AS live
-    FROM run LIMIT $1) r
-GROUP BY queue_id, handler, live`
+SELECT q.id, r.handler, count(*) FILTER (WHERE r.state <> 0 /* live */),
+       count(*) FILTER (WHERE r.state = 0 /* pending */ AND r.since IS NOT NULL),
+       min(r.since) FILTER (WHERE r.state = 0 /* pending */), count(*)
+FROM ` + activeRuns + `
+GROUP BY q.id, r.handler`
+
+// countPlanned counts the runs of the next minute.
+const countPlanned = `
+SELECT q.id, count(*) FROM queue q, LATERAL (
+    SELECT FROM run
+    WHERE queue_id = q.id AND run_at > now() AND run_at <= now() + interval '1 min' AND state = 0 /* pending */
+      AND deferred_from IS NULL
+    LIMIT @runs + 1) r
+GROUP BY q.id`
 
 const countWaiters = `
 SELECT queue_id, sum(waiting) FROM queue_waiter WHERE reported_at > now() - interval '2 s' GROUP BY queue_id`
@@ -41,15 +36,14 @@ SELECT queue_id, sum(waiting) FROM queue_waiter WHERE reported_at > now() - inte
 const liveWorkers = `
 SELECT queue_id, handlers FROM session WHERE queue_id IS NOT NULL AND expires_at > now() LIMIT $1`
 
-// CountLive counts the live runs and the workers of all queues. It reads up to liveLimit runs, so it is for one reader
-// at a time: callers share the result.
+// CountLive counts the live runs and the workers of all queues, up to a limit of each queue. It may read many runs, so it
+// is for one reader at a time: callers share the result.
 func (a *Admin) CountLive(ctx context.Context) (out job.LiveCounts, err error) {
-	for _, limit := range []int{liveLimit, liveLess} {
-		c := liveCounter{limit: limit}
-		if out, err = c.count(ctx, a); !gaveUp(ctx, err) {
-			break
-		}
-	}
+	err = withLimit(ctx, func(limit int) (err error) {
+		c := liveCounter{limit: int64(limit)}
+		out, err = c.count(ctx, a)
+		return err
+	})
 	if err != nil {
 		return out, fmt.Errorf("count live runs: %w", err)
 	}
@@ -58,35 +52,36 @@ func (a *Admin) CountLive(ctx context.Context) (out job.LiveCounts, err error) {
 
 // liveCounter collects the counts.
 type liveCounter struct {
-	limit int
+	limit int64
 	out   job.LiveCounts
-	read  int64
+	read  map[int32]int64
 	due   map[int32][]string // handlers of due runs, by queue
 	asked map[int32][]string // handlers that workers claim for, by queue
 	mute  map[int32]bool     // queues with a worker that has not claimed yet
 }
 
 func (c *liveCounter) queue(id int32) *job.QueueCounts {
-	q := c.out.Queues[id]
+	q := c.out[id]
 	if q == nil {
 		q = &job.QueueCounts{}
-		c.out.Queues[id] = q
+		c.out[id] = q
 	}
 	return q
 }
 
 func (c *liveCounter) count(ctx context.Context, a *Admin) (job.LiveCounts, error) {
-	c.out.Queues = map[int32]*job.QueueCounts{}
+	c.out = job.LiveCounts{}
 	c.due, c.asked, c.mute = map[int32][]string{}, map[int32][]string{}, map[int32]bool{}
-	var batch pgx.Batch // one round trip, one transaction
-	batch.Queue(pool.Apply(liveSettings...))
-	batch.Queue(countLiveRuns, c.limit).Query(c.runs)
+	c.read = map[int32]int64{}
+	batch := liveBatch()
+	args := pgx.NamedArgs{"runs": c.limit}
+	batch.Queue(countLiveRuns, args).Query(c.runs)
+	batch.Queue(countPlanned, args).Query(c.planned)
 	batch.Queue(countWaiters).Query(c.waiters)
 	batch.Queue(liveWorkers, maxWorkersRead).Query(c.workers)
-	if err := a.db.SendBatch(ctx, &batch).Close(); err != nil {
-		return job.LiveCounts{}, err
+	if err := a.db.SendBatch(ctx, batch).Close(); err != nil {
+		return nil, err
 	}
-	c.out.More = c.read >= int64(c.limit)
 	for id, handlers := range c.due {
 		if c.mute[id] {
 			continue
@@ -105,26 +100,27 @@ func (c *liveCounter) count(ctx context.Context, a *Admin) (job.LiveCounts, erro
 func (c *liveCounter) runs(rows pgx.Rows) error {
 	var queue int32
 	var handler *string
-	var live int
-	var n int64
-	var first time.Time
-	_, err := pgx.ForEachRow(rows, []any{&queue, &handler, &live, &n, &first}, func() error {
+	var running, due, n int64
+	var first *time.Time
+	_, err := pgx.ForEachRow(rows, []any{&queue, &handler, &running, &due, &first, &n}, func() error {
 		q := c.queue(queue)
-		c.read += n
-		switch live {
-		case 1:
-			q.Running += n
-		case 2:
-			q.Due += n
-			if q.OldestDueAt.IsZero() || first.Before(q.OldestDueAt) {
-				q.OldestDueAt = first.UTC()
-			}
-			if handler != nil {
-				c.due[queue] = append(c.due[queue], *handler)
-			}
-		case 3:
-			q.Planned += n
+		q.Running, q.Due, q.OldestDueAt = q.Running+running, q.Due+due, oldestOf(q.OldestDueAt, first)
+		c.read[queue] += n
+		q.More = c.read[queue] >= c.limit
+		if handler != nil && due > 0 {
+			c.due[queue] = append(c.due[queue], *handler)
 		}
+		return nil
+	})
+	return err
+}
+
+func (c *liveCounter) planned(rows pgx.Rows) error {
+	var queue int32
+	var n int64
+	_, err := pgx.ForEachRow(rows, []any{&queue, &n}, func() error {
+		q := c.queue(queue)
+		q.Planned, q.PlannedMore = min(n, c.limit), n > c.limit
 		return nil
 	})
 	return err

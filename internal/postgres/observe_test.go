@@ -55,9 +55,10 @@ func TestDepth(t *testing.T) {
 	ownerless := postgres.QueueName{Namespace: "00000000-0000-7000-8000-000000000003", Queue: "ownerless", ID: 2}
 	require.Equal(t, postgres.Depth{
 		Queues: []postgres.QueueDepth{
-			{QueueName: mail, Scheduled: 1, Due: 2, Running: 1, Waiting: 1},
-			{QueueName: ownerless, Scheduled: 1, Due: 1},
+			{QueueName: mail, Due: 2, Running: 1, Waiting: 1},
+			{QueueName: ownerless, Due: 1},
 		},
+		Scheduled:   []postgres.QueueCount{{QueueName: mail, Count: 1}, {QueueName: ownerless, Count: 1}},
 		DeadLetters: []postgres.QueueCount{{QueueName: mail, Count: 2}}, WorkerSlots: []postgres.QueueCount{},
 		Names: []postgres.QueueName{ownerless, {ID: 77}}, Sessions: 1, DaysAhead: 5,
 	}, d)

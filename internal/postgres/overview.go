@@ -18,13 +18,15 @@ SELECT now(), belfry_clock_trusted(),
             SELECT FROM (` + searchedQueues + `) q, LATERAL (
                 SELECT FROM dead_letter d WHERE d.queue_id = q.id LIMIT @counted) d
             LIMIT @counted) x),
-       (SELECT count(*) FROM (
-            SELECT FROM job j WHERE j.namespace_id = @namespace AND j.state = 2 /* paused */ LIMIT @counted) x),
+       p.paused, p.by_belfry,
        (SELECT count(*) FROM partition p
         WHERE NOT EXISTS (SELECT FROM session s WHERE s.id = p.owner AND s.expires_at > now())),
        (SELECT count(*) FROM (
             SELECT FROM audit_finding f WHERE f.namespace_id = @namespace LIMIT @findings) x),
-       EXISTS (SELECT FROM job j WHERE j.namespace_id = @namespace)`
+       EXISTS (SELECT FROM job j WHERE j.namespace_id = @namespace)
+FROM (SELECT count(*) AS paused, count(*) FILTER (WHERE x.paused_by = 'belfry') AS by_belfry FROM (
+          SELECT paused_by FROM job j
+          WHERE j.namespace_id = @namespace AND j.state = 2 /* paused */ LIMIT @counted) x) p`
 
 const overviewQueues = `
 SELECT q.id, q.name, q.paused, q.paused_at, coalesce(s.workers, 0)
@@ -32,6 +34,21 @@ FROM (SELECT * FROM queue WHERE namespace_id = @namespace ORDER BY name LIMIT @c
     SELECT queue_id, count(*) AS workers FROM session
     WHERE namespace_id = @namespace AND expires_at > now() GROUP BY queue_id) s ON s.queue_id = q.id
 ORDER BY q.name`
+
+// overviewUnplanned counts the occurrences that are late and not planned, one for each job: nodes plan ahead, so there
+// are none unless no node served a partition for longer than that.
+const overviewUnplanned = `
+SELECT count(*), min(x.next_due_at) FROM (
+    SELECT c.next_due_at FROM (
+        SELECT * FROM cursor
+        WHERE namespace_id = @namespace AND broken_at IS NULL AND plan_at <= now() - @late::interval
+        ORDER BY plan_at LIMIT @counted) c, LATERAL (
+        SELECT FROM job j
+        WHERE j.partition = c.partition AND j.cursor_id = c.id AND j.state = 1 /* active */
+          AND (c.after_job IS NULL OR j.id > c.after_job) AND j.plan_from <= c.next_due_at
+          AND (j.end_at IS NULL OR j.end_at > c.next_due_at)
+        LIMIT @counted) j
+    LIMIT @counted) x`
 
 // searchedQueues are the queues that are searched for what happened in them: each search reads an index.
 const searchedQueues = `SELECT id FROM queue WHERE namespace_id = @namespace ORDER BY name LIMIT @searched`
@@ -81,6 +98,13 @@ func (v *Views) Overview(ctx context.Context, namespace uuid.UUID) (o job.Overvi
 			o.Queues, err = pgx.CollectRows(rows, scanOverviewQueue)
 			return err
 		})
+		counts["late"] = job.LateNow
+		batch.Queue(overviewUnplanned, counts).QueryRow(func(row pgx.Row) error {
+			var oldest *time.Time
+			err := row.Scan(&o.Unplanned, &oldest)
+			o.UnplannedFrom = deref(oldest).UTC()
+			return err
+		})
 		batch.Queue(overviewFailing, args(pgx.NamedArgs{
 			"how": int16(job.EndedFailed), "limit": job.MaxFailures, "failing": job.MaxFailing,
 		})).Query(func(rows pgx.Rows) error { return scanFailing(rows, &o) })
@@ -111,10 +135,11 @@ func (v *Views) Overview(ctx context.Context, namespace uuid.UUID) (o job.Overvi
 }
 
 func scanCounts(row pgx.Row, o *job.Overview) error {
-	var dead, paused, findings int64
-	err := row.Scan(&o.Now, &o.ClockTrusted, &dead, &paused, &o.Unowned, &findings, &o.HasJobs)
+	var dead, paused, belfry, findings int64
+	err := row.Scan(&o.Now, &o.ClockTrusted, &dead, &paused, &belfry, &o.Unowned, &findings, &o.HasJobs)
 	o.Now = o.Now.UTC()
 	o.DeadLetters, o.PausedJobs = job.UpTo(dead, job.MaxOverviewCount), job.UpTo(paused, job.MaxOverviewCount)
+	o.PausedBelfry = job.Capped{Count: belfry, More: o.PausedJobs.More && belfry > 0}
 	o.Findings = job.UpTo(findings, job.MaxFindings)
 	return err
 }

@@ -35,10 +35,10 @@ FROM (
 // QueueLoad returns what the slots of a queue have to do. Of the runs it counts only those of workers, and it may not
 // count all of them.
 func (v *Views) QueueLoad(ctx context.Context, namespace uuid.UUID, queue int32) (l job.QueueLoad, err error) {
-	for _, limit := range []int{liveLimit, liveLess} {
+	in := pool.In(namespace, pool.Lists, pool.NoBitmaps, pool.Timeout(liveTime))
+	err = withLimit(ctx, func(limit int) error {
 		args := pgx.NamedArgs{"namespace": namespace, "queue": queue, "limit": limit}
-		in := pool.In(namespace, pool.Lists, pool.NoBitmaps, pool.Timeout("300ms"))
-		err = v.db.Tx(ctx, in, "read the load of a queue", func(tx pgx.Tx) error {
+		return v.db.Tx(ctx, in, "read the load of a queue", func(tx pgx.Tx) error {
 			var batch pgx.Batch
 			batch.Queue(countFed, args).QueryRow(func(row pgx.Row) error {
 				var oldest *time.Time
@@ -54,9 +54,9 @@ func (v *Views) QueueLoad(ctx context.Context, namespace uuid.UUID, queue int32)
 			})
 			return tx.SendBatch(ctx, &batch).Close()
 		})
-		if !gaveUp(ctx, err) {
-			return l, err
-		}
+	})
+	if gaveUp(ctx, err) {
+		err = fmt.Errorf("%w: %w", job.ErrSlowList, err)
 	}
-	return l, fmt.Errorf("%w: %w", job.ErrSlowList, err)
+	return l, err
 }

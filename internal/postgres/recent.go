@@ -23,7 +23,7 @@ const (
 // was one of theirs: since plan_from a job is active and has this cursor.
 const recentRuns = `
 SELECT k.n, e.job_id, e.due_at, e.seq, e.version, e.run_at, e.started_at, e.ended_at, e.state, e.ended, e.attempt,
-       e.origin, e.due_to, e.count, e.reason, e.first, now()
+       e.origin, e.due_to, e.count, e.reason, e.first, e.undelivered, now()
 FROM (SELECT unnest(@numbers::integer[]) AS n, unnest(@partitions::smallint[]) AS partition,
              unnest(@jobs::uuid[]) AS job_id) k, LATERAL (
     SELECT * FROM (

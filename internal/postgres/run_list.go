@@ -312,7 +312,8 @@ func scanEntry(row pgx.CollectableRow) (e job.Entry, err error) {
 		e.Count = *count
 	}
 	if e.EndedAt.Equal(far) {
-		e.EndedAt, e.Status = time.Time{}, job.LiveStatus(state, e.Attempt, e.RunAt, now)
+		e.EndedAt, e.Status = time.Time{}, job.LiveStatus(
+			state, e.Attempt, e.RunAt, now, e.Message != "" && len(attempts) == 0)
 	} else {
 		e.Status = job.EndedStatus(ended)
 	}

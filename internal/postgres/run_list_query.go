@@ -31,8 +31,9 @@ FROM (`
 const (
 	wantLive = `(r.state <> 0 /* live */ AND r.state = ANY (@live)
            OR r.state = 0 /* pending */ AND (
-               @pending AND r.run_at > now() AND r.attempt = 0 OR @retrying AND r.run_at > now() AND r.attempt > 0
-               OR @due AND r.run_at <= now()))
+               @pending AND r.run_at > now() AND r.attempt = 0
+               OR @retrying AND r.run_at > now() AND r.attempt > 0 AND r.deferred_from IS NULL
+               OR @due AND (r.run_at <= now() OR r.deferred_from IS NOT NULL)))
       AND (@queue = 0 OR r.queue_id = @queue) AND r.due_at >= @due_from AND r.due_at < @due_before`
 	wantEnded = `(@reason = '' OR h.reason = @reason) AND (@queue = 0 OR h.queue_id = @queue)
       AND h.due_at >= @due_from AND h.due_at < @due_before

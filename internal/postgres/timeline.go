@@ -232,7 +232,7 @@ func (r *timelineReader) readCursor(ctx context.Context, cursor int64, v *timeli
 // that ended long before the window were due before it, so their days of history are not searched.
 const timelineEntries = `
 SELECT e.job_id, e.due_at, e.seq, e.version, e.run_at, e.started_at, e.ended_at, e.state, e.ended, e.attempt, e.origin,
-       e.due_to, e.count, e.reason, e.first, now()
+       e.due_to, e.count, e.reason, e.first, e.undelivered, now()
 FROM (
     (SELECT ` + liveBrief + `
      FROM run r

@@ -55,6 +55,8 @@ const (
 	AttentionCodeAuditFindings     AttentionCode = "audit_findings"
 	AttentionCodeClockInDoubt      AttentionCode = "clock_in_doubt"
 	AttentionCodeDeadLetters       AttentionCode = "dead_letters"
+	AttentionCodeHostResting       AttentionCode = "host_resting"
+	AttentionCodeJobsPaused        AttentionCode = "jobs_paused"
 	AttentionCodeNoWorker          AttentionCode = "no_worker"
 	AttentionCodePartitionsUnowned AttentionCode = "partitions_unowned"
 	AttentionCodeQueuePaused       AttentionCode = "queue_paused"
@@ -69,6 +71,10 @@ func (e AttentionCode) Valid() bool {
 	case AttentionCodeClockInDoubt:
 		return true
 	case AttentionCodeDeadLetters:
+		return true
+	case AttentionCodeHostResting:
+		return true
+	case AttentionCodeJobsPaused:
 		return true
 	case AttentionCodeNoWorker:
 		return true
@@ -1378,6 +1384,9 @@ type Attention struct {
 	Code  AttentionCode `json:"code"`
 	Count int64         `json:"count"`
 	Queue string        `json:"queue,omitempty,omitzero"`
+
+	// Since Of a queue that is paused or whose target rests: when that began.
+	Since time.Time `json:"since,omitempty,omitzero"`
 
 	// Text For people.
 	Text string `json:"text"`
@@ -2871,13 +2880,13 @@ type LastRun struct {
 
 // LateRuns defines model for LateRuns.
 type LateRuns struct {
-	// More Whether there may be more: there are too many live runs to read all of them, in the cluster and in the namespace, or occurrences without a run, of which one for each job is counted. With it, 0 means unknown, and running, accepted and retrying may be too low.
+	// More Whether there are more: of each queue the oldest 100,000 are counted, and of occurrences without a run one for each job. With it, running, accepted and retrying may be too low. If the database takes too long, 1,000 are counted, and 0 means unknown.
 	More bool `json:"more"`
 
 	// OldestDueAt Since when the run that waits longest might have started. Absent: no run is due. It may have been due for less than 3 seconds.
 	OldestDueAt time.Time `json:"oldest_due_at,omitempty,omitzero"`
 
-	// Runs Runs that are due and have not started, whatever the reason: at least all that have been due for 3 seconds, and none that has been due for less than 1.5.
+	// Runs Runs that are due and have not started, whatever the reason: at least all that have been due for 3 seconds, and none that has been due for less than 1.5. A run that was deferred, because its target rests, has not started. One whose attempt failed is retrying.
 	Runs int64 `json:"runs"`
 }
 
@@ -3503,7 +3512,7 @@ type QueueCounts struct {
 	// HandlersWithoutWorker Handlers of due runs for which no worker asks: the runs wait.
 	HandlersWithoutWorker []string `json:"handlers_without_worker"`
 
-	// More There are more live runs than were read: every number is a lower bound.
+	// More There are more runs than were read: due and running may be higher.
 	More bool `json:"more"`
 
 	// OldestDueAt Since when the oldest of them may start.
@@ -3511,6 +3520,9 @@ type QueueCounts struct {
 
 	// Planned1M Runs that may start within the next minute.
 	Planned1M int64 `json:"planned_1m"`
+
+	// Planned1MMore There are more of those than were counted.
+	Planned1MMore bool `json:"planned_1m_more"`
 
 	// Running Runs that run or wait for their target's report.
 	Running int64 `json:"running"`
@@ -6126,7 +6138,7 @@ type ClientInterface interface {
 
 	// ListQueues List the queues by name
 	//
-	// With include=counts the response also has the live runs and workers of each queue. They are at most a second old, because all readers of a node share one count. It reads up to 100,000 live runs of the cluster: more is true if there are more, and every number is then a lower bound.
+	// With include=counts the response also has the live runs and workers of each queue. They are at most a second old, because all readers of a node share one count. Of each queue the oldest 100,000 are counted: more is true if there are more.
 	//
 	// Corresponds with GET /api/v1/queues (the `ListQueues` operationId).
 	ListQueues(ctx context.Context, params *ListQueuesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -6151,7 +6163,7 @@ type ClientInterface interface {
 
 	// GetQueue Get a queue
 	//
-	// With include=counts the response also has the live runs and workers of each queue. They are at most a second old, because all readers of a node share one count. It reads up to 100,000 live runs of the cluster: more is true if there are more, and every number is then a lower bound. The counts also have desired_slots, for an autoscaler of the workers.
+	// With include=counts the response also has the live runs and workers of each queue. They are at most a second old, because all readers of a node share one count. Of each queue the oldest 100,000 are counted: more is true if there are more. The counts also have desired_slots, for an autoscaler of the workers.
 	//
 	// Corresponds with GET /api/v1/queues/{queue} (the `GetQueue` operationId).
 	GetQueue(ctx context.Context, queue string, params *GetQueueParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -7802,7 +7814,7 @@ func (c *RawClient) GetOverview(ctx context.Context, params *GetOverviewParams, 
 
 // ListQueues List the queues by name
 //
-// With include=counts the response also has the live runs and workers of each queue. They are at most a second old, because all readers of a node share one count. It reads up to 100,000 live runs of the cluster: more is true if there are more, and every number is then a lower bound.
+// With include=counts the response also has the live runs and workers of each queue. They are at most a second old, because all readers of a node share one count. Of each queue the oldest 100,000 are counted: more is true if there are more.
 //
 // Corresponds with GET /api/v1/queues (the `ListQueues` operationId).
 func (c *RawClient) ListQueues(ctx context.Context, params *ListQueuesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -7857,7 +7869,7 @@ func (c *RawClient) CreateQueue(ctx context.Context, body CreateQueueJSONRequest
 
 // GetQueue Get a queue
 //
-// With include=counts the response also has the live runs and workers of each queue. They are at most a second old, because all readers of a node share one count. It reads up to 100,000 live runs of the cluster: more is true if there are more, and every number is then a lower bound. The counts also have desired_slots, for an autoscaler of the workers.
+// With include=counts the response also has the live runs and workers of each queue. They are at most a second old, because all readers of a node share one count. Of each queue the oldest 100,000 are counted: more is true if there are more. The counts also have desired_slots, for an autoscaler of the workers.
 //
 // Corresponds with GET /api/v1/queues/{queue} (the `GetQueue` operationId).
 func (c *RawClient) GetQueue(ctx context.Context, queue string, params *GetQueueParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -14568,7 +14580,7 @@ type ClientWithResponsesInterface interface {
 
 	// ListQueuesWithResponse List the queues by name
 	//
-	// With include=counts the response also has the live runs and workers of each queue. They are at most a second old, because all readers of a node share one count. It reads up to 100,000 live runs of the cluster: more is true if there are more, and every number is then a lower bound.
+	// With include=counts the response also has the live runs and workers of each queue. They are at most a second old, because all readers of a node share one count. Of each queue the oldest 100,000 are counted: more is true if there are more.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -14595,7 +14607,7 @@ type ClientWithResponsesInterface interface {
 
 	// GetQueueWithResponse Get a queue
 	//
-	// With include=counts the response also has the live runs and workers of each queue. They are at most a second old, because all readers of a node share one count. It reads up to 100,000 live runs of the cluster: more is true if there are more, and every number is then a lower bound. The counts also have desired_slots, for an autoscaler of the workers.
+	// With include=counts the response also has the live runs and workers of each queue. They are at most a second old, because all readers of a node share one count. Of each queue the oldest 100,000 are counted: more is true if there are more. The counts also have desired_slots, for an autoscaler of the workers.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -20431,7 +20443,7 @@ func (c *ClientWithResponses) GetOverviewWithResponse(ctx context.Context, param
 
 // ListQueuesWithResponse List the queues by name
 //
-// With include=counts the response also has the live runs and workers of each queue. They are at most a second old, because all readers of a node share one count. It reads up to 100,000 live runs of the cluster: more is true if there are more, and every number is then a lower bound.
+// With include=counts the response also has the live runs and workers of each queue. They are at most a second old, because all readers of a node share one count. Of each queue the oldest 100,000 are counted: more is true if there are more.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -20476,7 +20488,7 @@ func (c *ClientWithResponses) CreateQueueWithResponse(ctx context.Context, body 
 
 // GetQueueWithResponse Get a queue
 //
-// With include=counts the response also has the live runs and workers of each queue. They are at most a second old, because all readers of a node share one count. It reads up to 100,000 live runs of the cluster: more is true if there are more, and every number is then a lower bound. The counts also have desired_slots, for an autoscaler of the workers.
+// With include=counts the response also has the live runs and workers of each queue. They are at most a second old, because all readers of a node share one count. Of each queue the oldest 100,000 are counted: more is true if there are more. The counts also have desired_slots, for an autoscaler of the workers.
 //
 // Returns a wrapper object for the known response body format(s).
 //

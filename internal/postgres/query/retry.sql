@@ -5,7 +5,8 @@
 --   $6  the attempt, as a JSON object, to be kept with the run (the newest 20); NULL: it is not recorded. Its start and
 --       its session are added, with what the session may not say when the run is read: its name, and if it is a worker.
 --   $7  whether the attempt does not count against max_attempts
---   $8  why the run was deferred; NULL: it was not. That the target of a node was busy says nothing about a worker.
+--   $8  why the run was deferred; NULL: it was not. That the target of a node was busy says nothing about a worker. A
+--       run that was never delivered is late since the first time it could have started.
 --   $9  when the attempt started
 WITH k AS MATERIALIZED (
     SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS job_id, unnest($3::timestamptz[]) AS due_at,
@@ -37,6 +38,8 @@ UPDATE run
 SET state = 0 /* pending */, run_at = e.run_at, session_id = NULL, claimed_at = NULL, expires_at = NULL,
     queue_permit = NULL, key_permit = NULL, percent = NULL, progress = NULL,
     deferred_reason = CASE WHEN j.handler IS NULL THEN e.deferred_reason END,
+    deferred_from = CASE WHEN j.handler IS NULL AND e.deferred_reason IS NOT NULL AND run.attempts IS NULL
+        THEN coalesce(run.deferred_from, run.run_at) END,
     version = coalesce(j.version, run.version), priority = coalesce(j.priority, run.priority),
     admit = coalesce(j.admit, run.admit), queue_id = coalesce(j.queue_id, run.queue_id),
     concurrency_key = j.concurrency_key, concurrency_max = j.concurrency_max,

@@ -12,7 +12,7 @@ import (
 
 const aboutCounts = "With include=counts the response also has the live runs and workers of each queue. " +
 	"They are at most a second old, because all readers of a node share one count. " +
-	"It reads up to 100,000 live runs of the cluster: more is true if there are more, and every number is then a lower bound."
+	"Of each queue the oldest 100,000 are counted: more is true if there are more."
 
 const aboutSlots = " The counts also have desired_slots, for an autoscaler of the workers."
 
@@ -28,10 +28,11 @@ type QueueCounts struct {
 	Running     int64      `json:"running" doc:"Runs that run or wait for their target's report."`
 	Waiting     int64      `json:"waiting" doc:"Due runs that wait for a permit."`
 	Planned     int64      `json:"planned_1m" doc:"Runs that may start within the next minute."`
+	PlannedMore bool       `json:"planned_1m_more" doc:"There are more of those than were counted."`
 	QueueSlots
 	Workers int64    `json:"workers" doc:"Workers with a live session."`
 	Orphans []string `json:"handlers_without_worker" doc:"Handlers of due runs for which no worker asks: the runs wait."`
-	More    bool     `json:"more" doc:"There are more live runs than were read: every number is a lower bound."`
+	More    bool     `json:"more" doc:"There are more runs than were read: due and running may be higher."`
 }
 
 // QueueSlots is how many slots a queue needs.
@@ -64,8 +65,7 @@ func (in *DrainInput) drain() (time.Duration, error) {
 	return drain, err
 }
 
-// addSlots adds how many slots the workers of a queue need, unless that takes too long to find out. If not all live runs
-// of the cluster were counted, its counts are at least those of its workers.
+// addSlots adds how many slots the workers of a queue need, unless that takes too long to find out.
 func (h *handlers) addSlots(ctx context.Context, c *QueueCounts, q *job.Queue, drain time.Duration) error {
 	load, err := h.loads.Get(ctx, q.ID, func(ctx context.Context) (job.QueueLoad, error) {
 		return h.Cluster.QueueLoad(ctx, rest.Principal(ctx).Namespace, q.ID)
@@ -75,12 +75,6 @@ func (h *handlers) addSlots(ctx context.Context, c *QueueCounts, q *job.Queue, d
 	}
 	if err != nil {
 		return err
-	}
-	if c.More {
-		c.Running, c.Due, c.Planned = max(c.Running, load.Running), max(c.Due, load.Due), max(c.Planned, load.Planned)
-		if oldest := rest.OptionalTime(load.OldestDueAt); c.OldestDueAt == nil || oldest != nil && oldest.Before(*c.OldestDueAt) {
-			c.OldestDueAt = oldest
-		}
 	}
 	slots, took := job.DesiredSlots(q, &load, drain), load.MeanTook().Seconds()
 	c.Desired, c.Took = &slots, &took
@@ -98,13 +92,14 @@ func (h *handlers) wireQueues(ctx context.Context, include string) (func(job.Que
 	}
 	return func(q job.Queue) Queue {
 		out := wireQueue(q)
-		c := live.Queues[q.ID]
+		c := live[q.ID]
 		if c == nil {
 			c = &job.QueueCounts{}
 		}
 		out.Counts = &QueueCounts{
 			Due: c.Due, OldestDueAt: rest.OptionalTime(c.OldestDueAt), Running: c.Running, Waiting: c.Waiting,
-			Planned: c.Planned, Workers: c.Workers, Orphans: append([]string{}, c.Orphans...), More: live.More,
+			Planned: c.Planned, PlannedMore: c.PlannedMore, Workers: c.Workers, Orphans: append([]string{}, c.Orphans...),
+			More: c.More,
 		}
 		return out
 	}, nil

@@ -25,8 +25,6 @@ type Views interface {
 // Cluster is the part of the store that knows the live runs of all namespaces.
 type Cluster interface {
 	LiveRuns(ctx context.Context) (job.Live, error)
-	// LiveRunsOf reads those of one namespace, which may be possible if there are too many in all.
-	LiveRunsOf(ctx context.Context, namespace uuid.UUID) (job.Live, error)
 }
 
 // Loads is the part of the store that knows what is due.

@@ -33,10 +33,11 @@ type LateRuns struct {
 func (LateRuns) Descriptions() map[string]string {
 	return map[string]string{
 		"runs": "Runs that are due and have not started, whatever the reason: at least all that have been due for 3 " +
-			"seconds, and none that has been due for less than 1.5.",
-		"more": "Whether there may be more: there are too many live runs to read all of them, in the cluster and in " +
-			"the namespace, or occurrences without a run, of which one for each job is counted. With it, 0 means " +
-			"unknown, and running, accepted and retrying may be too low.",
+			"seconds, and none that has been due for less than 1.5. A run that was deferred, because its target rests, " +
+			"has not started. One whose attempt failed is retrying.",
+		"more": "Whether there are more: of each queue the oldest 100,000 are counted, and of occurrences without a run " +
+			"one for each job. With it, running, accepted and retrying may be too low. If the database takes too long, " +
+			"1,000 are counted, and 0 means unknown.",
 		"oldest_due_at": "Since when the run that waits longest might have started. " +
 			"Absent: no run is due. It may have been due for less than 3 seconds.",
 	}
@@ -80,11 +81,12 @@ type AuditState struct {
 
 // Attention is something that someone has to look at.
 type Attention struct {
-	Code  string `json:"code" enum:"clock_in_doubt,partitions_unowned,audit_findings,no_worker,queue_paused,dead_letters,schedules_broken"`
-	Text  string `json:"text" doc:"For people."`
-	Count int64  `json:"count"`
-	Queue string `json:"queue,omitempty"`
-	Cause string `json:"cause,omitempty" doc:"Of dead letters: a filter that selects them."`
+	Code  string     `json:"code" enum:"clock_in_doubt,partitions_unowned,audit_findings,no_worker,queue_paused,host_resting,jobs_paused,dead_letters,schedules_broken"`
+	Text  string     `json:"text" doc:"For people."`
+	Count int64      `json:"count"`
+	Queue string     `json:"queue,omitempty"`
+	Cause string     `json:"cause,omitempty" doc:"Of dead letters: a filter that selects them."`
+	Since *time.Time `json:"since,omitempty" doc:"Of a queue that is paused or whose target rests: when that began."`
 }
 
 // RecentState is how a run ended, or what it does.
@@ -168,7 +170,7 @@ func wireOverview(o *job.Overview, live *job.Live, slow *slowPart) *Overview {
 	out := &Overview{
 		Now: o.Now,
 		Late: LateRuns{
-			Runs: runs.Late, More: !live.Complete || live.Unplanned[o.Namespace].Runs > 0,
+			Runs: runs.Late, More: runs.More,
 			OldestDueAt: rest.OptionalTime(runs.OldestDue),
 		},
 		DueNext: slow.due, DueExact: slow.exact,
@@ -183,7 +185,7 @@ func wireOverview(o *job.Overview, live *job.Live, slow *slowPart) *Overview {
 			return SkippedCount{Reason: string(s.Reason), Count: s.Count}
 		}),
 		Attention: rest.Map(o.Attention(live), func(a job.Attention) Attention {
-			return Attention{Code: a.Code, Text: a.Text, Count: a.Count, Queue: a.Queue, Cause: a.Cause}
+			return Attention{Code: a.Code, Text: a.Text, Count: a.Count, Queue: a.Queue, Cause: a.Cause, Since: rest.OptionalTime(a.Since)}
 		}),
 		Failing: rest.Map(o.Failing, func(f job.FailingJob) FailingJob {
 			return FailingJob{

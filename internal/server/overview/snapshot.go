@@ -72,27 +72,13 @@ func (h *Handlers) read(ctx context.Context, namespace uuid.UUID) (f fresh, err 
 	if err != nil {
 		return f, err
 	}
-	live, err := h.live(ctx, namespace)
+	live, err := h.snapshots.live.Get(ctx, struct{}{}, h.Cluster.LiveRuns)
 	if err != nil {
 		return f, err
 	}
 	o.Causes = slow.causes
 	f.body, f.etag, err = encode(wireOverview(&o, &live, &slow))
 	return f, err
-}
-
-// live returns the live runs. If there are too many to read all of them, it reads those of the namespace, so that the
-// backlog of one does not hide whether the others are on time.
-func (h *Handlers) live(ctx context.Context, namespace uuid.UUID) (job.Live, error) {
-	all, err := h.snapshots.live.Get(ctx, struct{}{}, h.Cluster.LiveRuns)
-	if err != nil || all.Complete && !all.BrokenMore {
-		return all, err
-	}
-	own, err := h.Cluster.LiveRunsOf(ctx, namespace)
-	if err != nil || !own.Complete {
-		return all, err
-	}
-	return own, nil
 }
 
 // addRecent adds the newest runs of the jobs that fail.

@@ -3,7 +3,6 @@ package overview_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -29,7 +28,6 @@ type store struct {
 	dead                    atomic.Int64
 	loading                 atomic.Pointer[chan struct{}] // if set, a load waits for it
 	reading                 chan struct{}                 // if set, an overview waits for it
-	all, own                *job.Live                     // if set, the live runs of all namespaces and of one
 }
 
 var instant = time.Date(2026, 3, 30, 12, 31, 12, 0, time.UTC)
@@ -60,17 +58,7 @@ func (s *store) SummarizeDeadLetters(context.Context, job.DeadQueryBy) (job.Dead
 
 func (s *store) LiveRuns(context.Context) (job.Live, error) {
 	s.lives.Add(1)
-	if s.all != nil {
-		return *s.all, nil
-	}
-	return job.Live{Complete: true}, nil
-}
-
-func (s *store) LiveRunsOf(_ context.Context, namespace uuid.UUID) (job.Live, error) {
-	if s.own == nil || namespace != access.DefaultNamespace {
-		return job.Live{}, errors.New("an unexpected read")
-	}
-	return *s.own, nil
+	return job.Live{}, nil
 }
 
 func (s *store) Load(context.Context, job.LoadParams) (job.Load, error) {
@@ -203,43 +191,4 @@ func TestManyViewersCostOneReadASecond(t *testing.T) {
 	elapsed.Add(int64(30 * time.Second))
 	get("")
 	require.Greater(t, s.loads.Load(), loads, "after half a minute without viewers the first one waits for them")
-}
-
-// TestBacklogOfAnotherNamespace: if the live runs of all namespaces are too many to read, those of the one that is asked
-// about decide, if they can be read.
-func TestBacklogOfAnotherNamespace(t *testing.T) {
-	t.Parallel()
-	count := func(late int64) map[uuid.UUID]job.LiveCount {
-		return map[uuid.UUID]job.LiveCount{access.DefaultNamespace: {Due: late, Late: late}}
-	}
-	for name, c := range map[string]struct {
-		all, own   job.Live
-		late       int64
-		more       bool
-		brokenMore bool
-	}{
-		"few of its own":      {own: job.Live{Complete: true, Namespaces: count(2)}, late: 2},
-		"none of its own":     {own: job.Live{Complete: true}},
-		"too many of its own": {all: job.Live{Namespaces: count(7), BrokenMore: true}, late: 7, more: true, brokenMore: true},
-		"broken schedules of others": {
-			all: job.Live{Complete: true, BrokenMore: true}, own: job.Live{Complete: true, Namespaces: count(1)}, late: 1,
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := &store{all: &c.all, own: &c.own}
-			_, _, body := serve(t, &overview.Handlers{Views: s, Cluster: s, Load: s})("")
-			var got struct {
-				Late struct {
-					Runs int64
-					More bool
-				}
-				BrokenMore bool `json:"broken_more"`
-			}
-			require.NoError(t, json.Unmarshal(body, &got), "%s", body)
-			require.Equal(t, c.late, got.Late.Runs)
-			require.Equal(t, c.more, got.Late.More)
-			require.Equal(t, c.brokenMore, got.BrokenMore)
-		})
-	}
 }
