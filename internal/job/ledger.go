@@ -135,10 +135,9 @@ type RunQuery struct {
 
 // RunMark is where a page ended. The zero value is before the first page.
 type RunMark struct {
-	At      time.Time // due time or end, whichever orders the list
+	At      time.Time // due time, end or run time, whichever orders the list
 	Key     Key       // of the last run shown; zero if all before At are still to come
 	EndedAt time.Time
-	Width   time.Duration // how much time one query covered
 }
 
 // RunPage is a page of the ledger. It may be short or empty even if there is more, because the work for one page is

@@ -3,12 +3,14 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
 // wantDead holds for what a filter selects. Every statement with it has a plan of its own (pool.Lists), so a condition
@@ -19,10 +21,14 @@ const wantDead = `d.failed_at >= @failed_from AND d.failed_at < @failed_before
 const deadColumns = `d.partition, d.job_id, d.due_at, d.seq, d.failed_at, d.attempt, d.reason, d.status, d.cause,
            d.message, d.queue_id`
 
-const deadBefore = `d.failed_at >= @from AND d.failed_at < @to
+const deadBefore = `NOT t.up AND d.failed_at >= w.from_at AND d.failed_at < w.to_at
       AND (d.failed_at, d.job_id, d.due_at, d.seq) < (@after_failed, @after_job, @after_due, @after_seq)
       AND ` + wantDead + `
     ORDER BY d.failed_at DESC, d.job_id DESC, d.due_at DESC, d.seq DESC LIMIT @limit`
+
+func windowedDead(sql string) string {
+	return selectDead + windowed(sql, deadColumns, "dead_letter", "d") + orderDead
+}
 
 const selectDead = `
 SELECT d.partition, d.job_id, d.due_at, d.seq, d.failed_at, d.attempt, d.reason, d.status, d.cause, d.message,
@@ -37,17 +43,17 @@ ORDER BY d.failed_at DESC, d.job_id DESC, d.due_at DESC, d.seq DESC`
 const ofQueue = `(@queue = ''
            OR d.queue_id = (SELECT id FROM queue WHERE namespace_id = @namespace AND name = @queue))`
 
-// deadOfJob and deadOfQueues read a window of the times of failure.
-const deadOfJob = selectDead + `
+// deadOfJob and deadOfQueues read windows of the times of failure.
+var deadOfJob = windowedDead(`
     SELECT ` + deadColumns + ` FROM dead_letter d
-    WHERE d.partition = @partition AND d.job_id = @job AND ` + ofQueue + ` AND ` + deadBefore + orderDead
+    WHERE d.partition = @partition AND d.job_id = @job AND ` + ofQueue + ` AND ` + deadBefore)
 
-const deadOfQueues = selectDead + `
+var deadOfQueues = windowedDead(`
     SELECT d.* FROM queue q, LATERAL (
         SELECT ` + deadColumns + ` FROM dead_letter d
         WHERE d.queue_id = q.id AND ` + deadBefore + `) d
     WHERE q.namespace_id = @namespace AND (@queue = '' OR q.name = @queue)
-    ORDER BY d.failed_at DESC, d.job_id DESC, d.due_at DESC, d.seq DESC LIMIT @limit` + orderDead
+    ORDER BY d.failed_at DESC, d.job_id DESC, d.due_at DESC, d.seq DESC LIMIT @limit`)
 
 func deadArgs(namespace uuid.UUID, f job.DeadFilter) pgx.NamedArgs {
 	return pgx.NamedArgs{
@@ -70,39 +76,33 @@ func (a *API) DeadLetters(ctx context.Context, q job.DeadQuery) (page job.DeadPa
 		sql, w.width = deadOfJob, allTime
 	}
 	if a := q.After; !a.At.IsZero() {
-		w.from(a)
+		w.to = earlier(w.to, a.At)
 		if a.Key.Job != uuid.Nil {
 			args["after_failed"], args["after_job"] = a.EndedAt, a.Key.Job
 			args["after_due"], args["after_seq"] = a.Key.DueAt, a.Key.Seq
 		}
 	}
-	now, err := a.now(ctx, q.Namespace)
-	if err != nil {
-		return page, fmt.Errorf("list dead letters: %w", err)
+	if w.now, err = a.now(ctx, q.Namespace); err == nil {
+		args["limit"] = q.Limit + 1
+		err = w.back(ctx, args, func() error {
+			return a.db.Query(ctx, pool.In(q.Namespace, listSettings(false)...), func(rows pgx.Rows) (err error) {
+				page.Letters, err = pgx.CollectRows(rows, scanDead)
+				return err
+			}, sql, args)
+		})
 	}
-	rest, err := w.back(ctx, now, func(from, to time.Time, bounded bool) (bool, error) {
-		left := q.Limit - len(page.Letters)
-		args["from"], args["to"], args["limit"] = from, to, left+1
-		var found []job.DeadLetter
-		err := a.queryList(ctx, listQuery{namespace: q.Namespace, bounded: bounded}, func(rows pgx.Rows) (err error) {
-			found, err = pgx.CollectRows(rows, scanDead)
-			return err
-		}, sql, args)
-		if err != nil {
-			return false, err
-		}
-		page.Letters = append(page.Letters, found[:min(len(found), left)]...)
-		if len(found) > left {
-			last := page.Letters[len(page.Letters)-1]
-			page.Next = &job.RunMark{At: last.FailedAt.Add(instant), Key: last.Key, EndedAt: last.FailedAt}
-		}
-		return len(found) > left, nil
-	})
 	if err != nil {
 		return job.DeadPage{}, fmt.Errorf("list dead letters: %w", err)
 	}
-	if rest != nil {
-		page.Next = &job.RunMark{At: rest.to, Width: rest.width}
+	isRest := func(d job.DeadLetter) bool { return d.Partition == restPartition }
+	if rest := slices.IndexFunc(page.Letters, isRest); rest >= 0 {
+		page.Next = &job.RunMark{At: page.Letters[rest].FailedAt}
+		page.Letters = slices.DeleteFunc(page.Letters, isRest)
+	}
+	if len(page.Letters) > q.Limit {
+		page.Letters = page.Letters[:q.Limit]
+		last := page.Letters[q.Limit-1]
+		page.Next = &job.RunMark{At: last.FailedAt.Add(instant), Key: last.Key, EndedAt: last.FailedAt}
 	}
 	return page, nil
 }

@@ -4,21 +4,19 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
-	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
 
 // The bounds of a page of a list.
 const (
-	maxScanned  = 40_000 // jobs to read, if there is time
-	firstScan   = 2_000  // jobs of the first scan; the next one is twice as long if that was fast
+	maxScanned  = 40_000 // jobs to read
+	firstScan   = 2_000  // jobs to read before a search by name
 	maxFound    = 5_000  // jobs that a search by name may find and sort
 	maxCompared = 5_000  // jobs to count for each filter, to find the filter that fewest match
 )
@@ -26,13 +24,10 @@ const (
 // ListJobs returns a page of the jobs of a namespace.
 //
 // In the order of ids, it scans the index of one filter and applies the other filters to what it finds. With one filter
-// no row is read in vain. With several, the filter that fewest jobs match leads, and a page ends after walkTime or
-// maxScanned jobs, full or not.
+// no row is read in vain. With several, the filter that fewest jobs match leads, and a page ends after maxScanned jobs,
+// full or not.
 func (a *API) ListJobs(ctx context.Context, o job.ListParams) (page job.ListPage, err error) {
-	l := listing{API: a, order: o, began: clock.Elapsed(), args: pgx.NamedArgs{
-		"namespace": o.Namespace, "after": o.After.ID, "limit": o.Limit,
-		"state": nil, "queue": nil, "target": nil, "labels": nil, "name": nil,
-	}}
+	l := a.newListing(o)
 	var ids []uuid.UUID
 	possible, err := l.prepare(ctx)
 	switch {
@@ -59,7 +54,6 @@ type listing struct {
 	*API
 	order job.ListParams
 	args  pgx.NamedArgs
-	began time.Duration
 }
 
 // customPlans makes PostgreSQL plan each statement of a list for its parameters. A generic plan knows neither which
@@ -214,14 +208,14 @@ func (l *listing) byID(ctx context.Context) (ids []uuid.UUID, next *job.ListMark
 		return nil, nil, err
 	}
 	if l.order.After.Scan || !hasTrigram(l.order.Name) {
-		ids, next, err = l.scan(ctx, d)
+		ids, next, err = l.scan(ctx, d, maxScanned)
 		if next != nil {
 			next.Scan = l.order.After.Scan
 		}
 		return ids, next, err
 	}
 	// A short scan finds names that many jobs have. A search finds names that few jobs have.
-	ids, next, err = l.scanSome(ctx, d, firstScan)
+	ids, next, err = l.scan(ctx, d, firstScan)
 	if err != nil || next == nil || len(ids) == l.order.Limit {
 		return ids, next, err
 	}
@@ -234,31 +228,11 @@ func (l *listing) byID(ctx context.Context) (ids []uuid.UUID, next *job.ListMark
 		ids, next = l.cut(append(ids, found...))
 		return ids, next, nil
 	}
-	more, next, err := l.scan(ctx, d)
+	more, next, err := l.scan(ctx, d, maxScanned)
 	if next != nil {
 		next.Scan = true
 	}
 	return append(ids, more...), next, err
-}
-
-// scan reads jobs of a lead until the page is full or the time is up. next is where it ended; nil: there is no more.
-func (l *listing) scan(ctx context.Context, d lead) (ids []uuid.UUID, next *job.ListMark, err error) {
-	for most, total := firstScan, 0; ; {
-		began := clock.Elapsed()
-		some, next, err := l.scanSome(ctx, d, most)
-		if err != nil {
-			return nil, nil, err
-		}
-		ids, total = append(ids, some...), total+most
-		now := clock.Elapsed()
-		if next == nil || len(some) == l.args["limit"] || total >= maxScanned || now-l.began > walkTime {
-			return ids, next, nil
-		}
-		l.after(len(some), next)
-		if now-began < windowAim {
-			most *= 2
-		}
-	}
 }
 
 // after continues after a mark, when some jobs of the page were found.
@@ -266,8 +240,8 @@ func (l *listing) after(found int, mark *job.ListMark) {
 	l.args["after"], l.args["limit"] = mark.ID, l.args["limit"].(int)-found
 }
 
-// scanSome reads up to most jobs of a lead.
-func (l *listing) scanSome(ctx context.Context, d lead, most int) (ids []uuid.UUID, next *job.ListMark, err error) {
+// scan reads up to most jobs of a lead, until the page is full. next is where it ended; nil: there is no more.
+func (l *listing) scan(ctx context.Context, d lead, most int) (ids []uuid.UUID, next *job.ListMark, err error) {
 	l.args["scanned"] = most
 	sql := `SELECT s.id FROM` + d.scanned() + `WHERE` + matches + `LIMIT @limit`
 	if l.order.Name == "" && len(l.leads())+len(l.order.Labels) <= 1 {

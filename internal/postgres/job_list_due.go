@@ -9,7 +9,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
-	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
@@ -24,7 +23,8 @@ const (
 	maxPlanned = 10_000 // live runs to read: an index by due time would make every run more expensive
 	maxDue     = 100    // jobs of a page
 	maxMerged  = 256    // rows of a stream at once
-	maxRuns    = 1_000  // rows of the stream of runs at once if there are filters: it is the slowest to read
+	maxRuns    = 1_000  // the same if there are filters
+	maxMerges  = 10     // of a page
 	maxEach    = 2_000  // jobs that are read one by one
 )
 
@@ -79,7 +79,7 @@ FROM (SELECT r.partition, r.job_id AS id, min(r.due_at) AS due_at
         AND r.queue_id = ANY (ARRAY(SELECT q.id FROM queue q WHERE q.namespace_id = @namespace))
       GROUP BY r.partition, r.job_id) f
 WHERE f.due_at < @before AND (f.due_at, f.partition, f.id) > (@due, @part, @after_no_cursor)
-ORDER BY f.due_at, f.partition, f.id LIMIT @runs`
+ORDER BY f.due_at, f.partition, f.id LIMIT @most`
 )
 
 // dueOfEach and ofEach, around the jobs s to read, return the position of each job in the list: the three streams for
@@ -145,11 +145,11 @@ func (l *listing) byDue(ctx context.Context) (ids []uuid.UUID, page job.ListPage
 	return ids, page, nil
 }
 
-// walkDue merges one part of the streams after another until the page is full or the time is up.
+// walkDue merges one part of the streams after another until the page is full, at most maxMerges.
 func (l *listing) walkDue(ctx context.Context, limit int) (*dueList, error) {
 	all, after := newDueList(), l.order.After
 	var runs *dueList
-	for {
+	for merged := 1; ; merged++ {
 		if runs == nil || runs.frontier != nil && after.Compare(*runs.frontier) >= 0 {
 			var err error
 			if runs, err = l.readRuns(ctx); err != nil {
@@ -161,7 +161,7 @@ func (l *listing) walkDue(ctx context.Context, limit int) (*dueList, error) {
 			return nil, err
 		}
 		all.found, all.frontier, all.partial = append(all.found, d.found...), d.frontier, all.partial || d.partial
-		if len(all.found) > limit || all.frontier == nil || clock.Elapsed()-l.began > walkTime {
+		if len(all.found) > limit || all.frontier == nil || merged == maxMerges {
 			return all, nil
 		}
 		after = *all.frontier
@@ -176,9 +176,9 @@ func (l *listing) fillDue(after job.ListMark) {
 	l.args["from"], l.args["due"], l.args["before"] = from, from, infinite(o.Due.Before, pgtype.Infinity)
 	l.args["part"], l.args["cursor"] = after.Partition, after.Cursor
 	l.args["after"], l.args["after_no_cursor"] = after.ID, after.ID
-	l.args["most"], l.args["runs"], l.args["planned"] = maxMerged, maxMerged, maxPlanned
+	l.args["most"], l.args["planned"] = maxMerged, maxPlanned
 	if l.filtered() {
-		l.args["runs"] = maxRuns
+		l.args["most"] = maxRuns
 	}
 	if after.ID == uuid.Nil {
 		l.args["part"] = int16(-1)
@@ -235,7 +235,7 @@ func (l *listing) readRuns(ctx context.Context) (*dueList, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	d.bound(l.args["runs"].(int))
+	d.bound(l.args["most"].(int))
 	return d, nil
 }
 
@@ -246,7 +246,7 @@ func (l *listing) merge(ctx context.Context, runs *dueList, after job.ListMark) 
 	if err := l.db.Queries(ctx, in, d.collect, l.args, dueByCursor, dueByStart); err != nil {
 		return nil, err
 	}
-	d.bound(maxMerged)
+	d.bound(l.args["most"].(int))
 	d.found, d.partial = append(d.found, runs.found...), runs.partial
 	if runs.frontier != nil && (d.frontier == nil || runs.frontier.Compare(*d.frontier) < 0) {
 		d.frontier = runs.frontier

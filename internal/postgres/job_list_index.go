@@ -49,7 +49,7 @@ func (x engineSearch) names(ctx context.Context, args pgx.NamedArgs) (ids []uuid
 		return nil, false, err
 	}
 	var batch pgx.Batch
-	batch.Queue(pool.Apply(append(append([]pool.Settings{onlyBitmaps}, customPlans...), pool.Timeout("40ms"))...))
+	batch.Queue(pool.Apply(append(append([]pool.Settings{onlyBitmaps}, customPlans...), pool.Timeout("500ms"))...))
 	batch.Queue(searchNames, args).Query(collectIDs(&ids))
 	return ids, true, x.all.SendBatch(ctx, &batch).Close()
 }
@@ -58,7 +58,7 @@ func (x engineSearch) names(ctx context.Context, args pgx.NamedArgs) (ids []uuid
 // the timeout is short.
 func (x engineSearch) plannedRuns(ctx context.Context, args pgx.NamedArgs, read func(pgx.Rows) error) error {
 	var batch pgx.Batch
-	batch.Queue(pool.Apply(append(append([]pool.Settings{}, customPlans...), pool.Timeout("60ms"))...))
+	batch.Queue(pool.Apply(append(append([]pool.Settings{}, customPlans...), pool.Timeout("1s"))...))
 	batch.Queue(countLive, args).Query(read)
 	batch.Queue(dueByRun, args).Query(read)
 	return x.all.SendBatch(ctx, &batch).Close()

@@ -10,7 +10,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/postgres/pool"
 )
@@ -95,7 +94,7 @@ GROUP BY 1, 2, 3, 4, 5`
 // It counts the active jobs of each schedule, and computes the occurrences of each schedule once. Jobs are spread over
 // partitions by a hash of their ids, so if there are too many, those of some partitions are a fair sample.
 func (a *API) Load(ctx context.Context, p job.LoadParams) (out job.Load, err error) {
-	l := loading{listing: listing{API: a, order: p.Filter.List(p.Namespace), began: clock.Elapsed()}}
+	l := loading{listing: listing{API: a, order: p.Filter.List(p.Namespace)}}
 	if err := l.read(ctx, &p); err != nil {
 		if gaveUp(ctx, err) {
 			err = fmt.Errorf("%w: %w", job.ErrSlowList, err)

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/postgres"
 )
@@ -136,4 +137,15 @@ func TestDeferredRunsAreLate(t *testing.T) {
 	require.Equal(t, "host h rests", c.DeferredReason)
 	require.InDelta(t, 600, b.now().Sub(c.OldestDue).Seconds(), 60)
 	require.Equal(t, c.OldestDue, c.DeferredFrom)
+
+	for state, want := range map[job.RunStatus]int{job.StatusDue: 2, job.StatusRetrying: 1, job.StatusPending: 0} {
+		page, err := b.store.Runs(t.Context(), job.RunQuery{
+			Namespace: access.DefaultNamespace, States: []job.RunStatus{state}, Limit: 10,
+		})
+		require.NoError(t, err)
+		require.Len(t, page.Entries, want, state)
+		for _, e := range page.Entries {
+			require.Equal(t, state, e.Status)
+		}
+	}
 }

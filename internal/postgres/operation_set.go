@@ -46,7 +46,7 @@ func (s *Operations) CountSet(
 }
 
 func (a *API) newListing(order job.ListParams) *listing {
-	return &listing{API: a, order: order, began: clock.Elapsed(), args: pgx.NamedArgs{
+	return &listing{API: a, order: order, args: pgx.NamedArgs{
 		"namespace": order.Namespace, "after": order.After.ID, "limit": order.Limit,
 		"state": nil, "queue": nil, "target": nil, "labels": nil, "name": nil,
 	}}

@@ -11,15 +11,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/postgres/pool"
-)
-
-// A list of live runs reads liveFirst partitions first, and up to liveMore times as many in each further step.
-const (
-	liveFirst = 4
-	liveMore  = 4
 )
 
 // far is later than the end of any run. Live runs have it as their end.
@@ -39,20 +32,20 @@ type runList struct {
 // Runs lists entries of the ledger, in one of three ways:
 //   - runs of one job, live and ended, by due time, newest first
 //   - ended runs of all jobs, by the time of their end, newest first
-//   - live runs of all jobs, in the order of their keys
+//   - live runs of all jobs, by the time at which they may start, the oldest first
 //
-// The work for a page is bounded: Runs goes back in time window by window until the page is full or its time is up.
+// The work for a page is bounded: see walk.
 func (a *API) Runs(ctx context.Context, q job.RunQuery) (job.RunPage, error) {
 	l := &runList{store: a, query: q, args: pgx.NamedArgs{}}
-	bottom, err := l.prepare(ctx)
+	oldest, err := l.prepare(ctx)
 	switch {
 	case errors.Is(err, ErrNotFound):
 		return job.RunPage{}, nil // a queue that does not exist has no runs
 	case err != nil:
 	case q.Job != uuid.Nil:
-		err = l.ofJob(ctx)
+		err = l.ofJob(ctx, oldest)
 	case len(l.args["ended"].([]int16)) > 0:
-		err = l.ended(ctx, bottom)
+		err = l.ended(ctx, oldest)
 	default:
 		err = l.live(ctx)
 	}
@@ -63,18 +56,18 @@ func (a *API) Runs(ctx context.Context, q job.RunQuery) (job.RunPage, error) {
 }
 
 // prepare reads the clock, finds the queue and turns the filters into arguments.
-func (l *runList) prepare(ctx context.Context) (bottom time.Time, err error) {
+func (l *runList) prepare(ctx context.Context) (oldest time.Time, err error) {
 	q := &l.query
 	var queue *int32
 	err = l.store.db.Query(ctx, pool.In(q.Namespace), func(rows pgx.Rows) error {
-		_, err := pgx.ForEachRow(rows, []any{&l.now, &bottom, &queue}, func() error { return nil })
+		_, err := pgx.ForEachRow(rows, []any{&l.now, &oldest, &queue}, func() error { return nil })
 		return err
 	}, oldestHistory, pgx.NamedArgs{"name": q.Queue, "namespace": q.Namespace})
 	if err != nil {
-		return bottom, err
+		return oldest, err
 	}
 	if queue == nil {
-		return bottom, ErrNotFound
+		return oldest, ErrNotFound
 	}
 	live, ended := []int16{}, []int16{}
 	pending, retrying, due := false, false, false
@@ -105,9 +98,9 @@ func (l *runList) prepare(ctx context.Context) (bottom time.Time, err error) {
 		"ended_from": q.EndedFrom, "ended_before": orFar(q.EndedBefore),
 		"partition": job.PartitionOf(q.Job), "job": q.Job,
 		"after_part": q.After.Key.Partition, "after_job": q.After.Key.Job, "after_due": q.After.Key.DueAt,
-		"after_seq": q.After.Key.Seq, "after_ended": q.After.EndedAt,
+		"after_seq": q.After.Key.Seq, "after_ended": q.After.EndedAt, "after_run": q.After.At, "limit": q.Limit + 1,
 	}
-	return bottom, nil
+	return oldest, nil
 }
 
 var allStatuses = []job.RunStatus{
@@ -139,7 +132,7 @@ func markEnded(e job.Entry) job.RunMark {
 	return job.RunMark{At: e.EndedAt.Add(instant), Key: e.Key, EndedAt: e.EndedAt}
 }
 
-func markLive(e job.Entry) job.RunMark { return job.RunMark{At: e.DueAt, Key: e.Key} }
+func markLive(e job.Entry) job.RunMark { return job.RunMark{At: e.RunAt, Key: e.Key} }
 
 func orFar(t time.Time) time.Time {
 	if t.IsZero() {
@@ -148,129 +141,81 @@ func orFar(t time.Time) time.Time {
 	return t
 }
 
-func (l *runList) ofJob(ctx context.Context) error {
+func (l *runList) ofJob(ctx context.Context, oldest time.Time) error {
 	q := &l.query
-	l.sql = runsOfJob
-	l.mark = markOfJob
-	w := walk{bottom: later(q.DueFrom, time.Unix(0, 0)), to: orFar(q.DueBefore), width: allTime}
+	l.sql, l.mark = runsOfJob, markOfJob
+	w := walk{bottom: later(q.DueFrom, time.Unix(0, 0)), oldest: oldest, to: orFar(q.DueBefore), width: allTime}
 	if len(q.States) > 0 || q.Reason != "" || q.Queue != "" || !q.EndedFrom.IsZero() || !q.EndedBefore.IsZero() {
 		w.width = 24 * time.Hour // matching runs may be rare
-	}
-	if q.After.At.IsZero() {
-		l.args["after_due"], l.args["after_seq"], l.args["after_ended"] = far, int16(0), far
 	}
 	return l.walk(ctx, w)
 }
 
 func (l *runList) ended(ctx context.Context, oldest time.Time) error {
 	q := &l.query
-	l.sql = runsEnded
-	l.mark = markEnded
+	l.sql, l.mark = runsEnded, markEnded
 	w := walk{bottom: later(q.EndedFrom, oldest), to: orFar(q.EndedBefore), width: 10 * time.Second}
 	if !slices.Contains(l.args["ended"].([]int16), int16(job.EndedSucceeded)) {
 		l.sql, w.width = runsUnsuccessful, 24*time.Hour
 	}
-	if q.After.At.IsZero() {
-		l.args["after_ended"] = far
-	}
 	return l.walk(ctx, w)
 }
 
-// walk reads window after window into the page.
+// walk reads a page of a list that goes back in time.
 func (l *runList) walk(ctx context.Context, w walk) error {
-	if after := l.query.After; !after.At.IsZero() {
-		w.from(after)
-		if after.Key.Job == uuid.Nil { // all before At
-			l.args["after_due"], l.args["after_seq"], l.args["after_ended"] = far, int16(0), far
-		}
+	w.now = l.now
+	after := l.query.After
+	if !after.At.IsZero() {
+		w.to = earlier(w.to, after.At)
 	}
-	rest, err := w.back(ctx, l.now, func(from, to time.Time, bounded bool) (bool, error) {
-		l.args["from"], l.args["to"] = from, to
-		full, err := l.read(ctx, bounded)
-		if full {
-			l.page.Next.Width = earlier(to, l.now).Sub(from) // the next page begins with a window that was wide enough
-		}
-		return full, err
-	})
-	if rest != nil {
-		l.page.Next = &job.RunMark{At: rest.to, Width: rest.width}
+	if after.Key.Job == uuid.Nil { // all before At
+		l.args["after_due"], l.args["after_seq"], l.args["after_ended"] = far, int16(0), far
+	}
+	return w.back(ctx, l.args, func() error { return l.read(ctx) })
+}
+
+func (l *runList) live(ctx context.Context) error {
+	l.sql, l.mark = runsLive, markLive
+	err := l.read(ctx)
+	if gaveUp(ctx, err) {
+		err = fmt.Errorf("%w: %w", job.ErrSlowList, err)
 	}
 	return err
 }
 
-// live reads the partitions in order, a few at first, and more at a time while that is fast. A single partition has no
-// timeout, so that each page makes progress.
-func (l *runList) live(ctx context.Context) error {
-	l.sql = runsLive
-	l.mark = markLive
-	if l.query.After.At.IsZero() {
-		l.args["after_part"] = int16(-1)
+// read reads the page.
+func (l *runList) read(ctx context.Context) error {
+	entries, err := l.store.entries(ctx, l.query.Namespace, l.sql == runsEnded, l.sql, l.args)
+	if err != nil {
+		return err
 	}
-	began, some := clock.Elapsed(), int16(liveFirst)
-	for p := l.query.After.Key.Partition; p < job.Partitions; {
-		started := clock.Elapsed()
-		l.args["part_from"], l.args["part_to"] = p, min(p+some, job.Partitions)
-		full, err := l.read(ctx, some > 1)
-		if gaveUp(ctx, err) && some > 1 {
-			some = max(some/liveMore, 1)
-			continue
-		}
-		if err != nil || full {
-			return err
-		}
-		p += some
-		if p < job.Partitions && clock.Elapsed()-began > walkTime {
-			l.page.Next = &job.RunMark{At: l.now, Key: job.Key{Partition: p, DueAt: time.Unix(0, 0)}}
-			return nil
-		}
-		if clock.Elapsed()-started < windowAim {
-			some = min(some*liveMore, job.Partitions)
-		}
+	if rest := slices.IndexFunc(entries, func(e job.Entry) bool { return e.Partition == restPartition }); rest >= 0 {
+		l.page.Next = &job.RunMark{At: entries[rest].RunAt}
+		entries = slices.DeleteFunc(entries, func(e job.Entry) bool { return e.Partition == restPartition })
 	}
+	if len(entries) > l.query.Limit {
+		entries = entries[:l.query.Limit]
+		next := l.mark(entries[len(entries)-1])
+		l.page.Next = &next
+	}
+	l.page.Entries = entries
 	return nil
 }
 
-// read adds a window to the page and reports whether the page is full.
-func (l *runList) read(ctx context.Context, bounded bool) (full bool, err error) {
-	left := l.query.Limit - len(l.page.Entries)
-	l.args["limit"] = left + 1
-	entries, err := l.store.entries(ctx, listQuery{l.query.Namespace, bounded, l.sql == runsEnded}, l.sql, l.args)
-	if err != nil {
-		return false, err
-	}
-	more := len(entries) > left
-	l.page.Entries = append(l.page.Entries, entries[:min(len(entries), left)]...)
-	if more {
-		next := l.mark(l.page.Entries[len(l.page.Entries)-1])
-		l.page.Next = &next
-	}
-	return more, nil
-}
-
-// listQuery says how one statement of a list runs: in which namespace and, if bounded, cancelled by the server after
-// windowTime.
-type listQuery struct {
-	namespace uuid.UUID
-	bounded   bool
-	bitmap    bool // if false, the plan must use the order of an index
-}
-
-// queryList runs one statement of a list.
-func (a *API) queryList(
-	ctx context.Context, l listQuery, read func(pgx.Rows) error, sql string, args pgx.NamedArgs,
-) error {
-	settings := []pool.Settings{pool.Lists}
-	if !l.bitmap {
+// listSettings are those of the statements of a list. The timeout is a last resort: see customPlans. If bitmap is false,
+// the plan must use the order of an index.
+func listSettings(bitmap bool) []pool.Settings {
+	settings := []pool.Settings{pool.Lists, pool.Timeout("5s")}
+	if !bitmap {
 		settings = append(settings, pool.NoBitmaps)
 	}
-	if l.bounded {
-		settings = append(settings, pool.Timeout(windowTime))
-	}
-	return a.db.Query(ctx, pool.In(l.namespace, settings...), read, sql, args)
+	return settings
 }
 
-func (a *API) entries(ctx context.Context, l listQuery, sql string, args pgx.NamedArgs) (out []job.Entry, err error) {
-	err = a.queryList(ctx, l, func(rows pgx.Rows) error {
+func (a *API) entries(
+	ctx context.Context, namespace uuid.UUID, bitmap bool, sql string, args pgx.NamedArgs,
+) (out []job.Entry, err error) {
+	err = a.db.Query(ctx, pool.In(namespace, listSettings(bitmap)...), func(rows pgx.Rows) error {
 		out, err = pgx.CollectRows(rows, scanEntry)
 		return err
 	}, sql, args)

@@ -40,57 +40,72 @@ const (
       AND h.ended_at >= @ended_from AND h.ended_at < @ended_before`
 )
 
-// runsOfJob reads a window of due times of one job, live and ended runs together.
-const runsOfJob = selectEntries + `
-    SELECT * FROM (
-        (SELECT ` + liveEntry + `
+func windowedHistory(sql string) string { return windowed(sql, endedEntry, "run_history", "h") }
+
+// runsOfJob reads windows of due times of one job, live and ended runs together.
+var runsOfJob = selectEntries + windowedHistory(`
+        (SELECT `+liveEntry+`
          FROM run r
-         WHERE r.partition = @partition AND r.job_id = @job AND r.due_at >= @from AND r.due_at < @to
-           AND (r.due_at, r.seq, @far::timestamptz) < (@after_due, @after_seq, @after_ended) AND ` + wantLive + `
+         WHERE r.partition = @partition AND r.job_id = @job AND NOT t.up
+           AND r.due_at >= w.from_at AND r.due_at < w.to_at
+           AND (r.due_at, r.seq, @far::timestamptz) < (@after_due, @after_seq, @after_ended) AND `+wantLive+`
          ORDER BY r.due_at DESC, r.seq DESC LIMIT @limit)
         UNION ALL
-        (SELECT ` + endedEntry + `
+        (SELECT `+endedEntry+`
          FROM run_history_all h
-         WHERE h.job_id = @job AND h.due_at >= @from AND h.due_at < @to
+         WHERE h.job_id = @job AND NOT t.up AND h.due_at >= w.from_at AND h.due_at < w.to_at
            AND (h.due_at, h.seq, h.ended_at) < (@after_due, @after_seq, @after_ended)
-           AND h.ended = ANY (@ended) AND ` + wantEnded + `
-         ORDER BY h.due_at DESC, h.seq DESC, h.ended_at DESC LIMIT @limit)) u
-    ORDER BY u.due_at DESC, u.seq DESC, u.ended_at DESC LIMIT @limit) x
+           AND h.ended = ANY (@ended) AND `+wantEnded+`
+         ORDER BY h.due_at DESC, h.seq DESC, h.ended_at DESC LIMIT @limit)
+        ORDER BY due_at DESC, seq DESC, ended_at DESC LIMIT @limit`) + `) x
 ORDER BY x.due_at DESC, x.seq DESC, x.ended_at DESC`
 
-const inWindow = `h.ended_at >= @from AND h.ended_at < @to
+const inWindow = `NOT t.up AND h.ended_at >= w.from_at AND h.ended_at < w.to_at
       AND (h.ended_at, h.job_id, h.due_at, h.seq) < (@after_ended, @after_job, @after_due, @after_seq)
       AND ` + wantEnded + `
     ORDER BY h.ended_at DESC, h.job_id DESC, h.due_at DESC, h.seq DESC LIMIT @limit`
 
-// runsEnded reads a window of the ends of all runs. The time of the end has a BRIN index only, so the plan has to be a
+// runsEnded reads windows of the ends of all runs. The time of the end has a BRIN index only, so the plan has to be a
 // bitmap scan.
-const runsEnded = selectEntries + `
-    SELECT ` + endedEntry + `
+var runsEnded = selectEntries + windowedHistory(`
+    SELECT `+endedEntry+`
     FROM run_history_all h
-    WHERE h.ended = ANY (@ended) AND ` + inWindow + `) x
+    WHERE h.ended = ANY (@ended) AND `+inWindow) + `) x
 ORDER BY x.ended_at DESC, x.job_id DESC, x.due_at DESC, x.seq DESC`
 
 // runsUnsuccessful is runsEnded for runs that did not succeed. They are few and have an index by queue and how they
 // ended. For one value of each the index returns rows in order, so no more rows are read than shown.
-const runsUnsuccessful = selectEntries + `
+var runsUnsuccessful = selectEntries + windowedHistory(`
     SELECT h.* FROM queue q, unnest(@ended::smallint[]) AS how, LATERAL (
-        SELECT ` + endedEntry + `
+        SELECT `+endedEntry+`
         FROM run_history_all h
-        WHERE h.queue_id = q.id AND h.ended = how AND h.ended <> 1 /* succeeded */ AND ` + inWindow + `) h
+        WHERE h.queue_id = q.id AND h.ended = how AND h.ended <> 1 /* succeeded */ AND `+inWindow+`) h
     WHERE q.namespace_id = belfry_namespace() AND (@queue = 0 OR q.id = @queue)
-    ORDER BY h.ended_at DESC, h.job_id DESC, h.due_at DESC, h.seq DESC LIMIT @limit) x
+    ORDER BY h.ended_at DESC, h.job_id DESC, h.due_at DESC, h.seq DESC LIMIT @limit`) + `) x
 ORDER BY x.ended_at DESC, x.job_id DESC, x.due_at DESC, x.seq DESC`
 
-// runsLive reads the live runs of some partitions, in the order of their keys.
+// runsLive reads the live runs of each queue, by the time at which they may start: those that are due or in progress,
+// those that wait for another attempt, and, if they are asked for, those that are planned for later.
 const runsLive = selectEntries + `
-    SELECT ` + liveEntry + `
-    FROM run r
-    WHERE r.partition >= @part_from AND r.partition < @part_to
-      AND (r.partition, r.job_id, r.due_at, r.seq) > (@after_part, @after_job, @after_due, @after_seq)
-      AND ` + wantLive + `
-    ORDER BY r.partition, r.job_id, r.due_at, r.seq LIMIT @limit) x
-ORDER BY x.partition, x.job_id, x.due_at, x.seq`
+    SELECT u.* FROM queue q, LATERAL (
+        (SELECT ` + liveEntry + ` FROM run r
+         WHERE r.queue_id = q.id AND r.run_at <= now() + interval '1 s' AND ` + afterLive + `)
+        UNION ALL
+        (SELECT ` + liveEntry + ` FROM run r
+         WHERE r.queue_id = q.id AND r.run_at > now() + interval '1 s' AND ` + triedBefore + ` AND (@retrying OR @due)
+           AND ` + afterLive + `)
+        UNION ALL
+        (SELECT ` + liveEntry + ` FROM run r
+         WHERE r.queue_id = q.id AND r.run_at > now() + interval '1 s' AND NOT ` + triedBefore + ` AND @pending
+           AND ` + afterLive + `)) u
+    WHERE q.namespace_id = belfry_namespace() AND (@queue = 0 OR q.id = @queue)
+    ORDER BY u.run_at, u.partition, u.job_id, u.due_at, u.seq LIMIT @limit) x
+ORDER BY x.run_at, x.partition, x.job_id, x.due_at, x.seq`
+
+const afterLive = wantLive + `
+      AND (r.run_at, r.partition, r.job_id, r.due_at, r.seq)
+          > (@after_run, @after_part, @after_job, @after_due, @after_seq)
+    ORDER BY r.run_at, r.partition, r.job_id, r.due_at, r.seq LIMIT @limit`
 
 // historyFrom is the first day of history that is still there. Its tables are named by their day.
 const historyFrom = `coalesce((

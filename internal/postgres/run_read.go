@@ -28,7 +28,7 @@ ORDER BY x.ended_at DESC`
 // Run returns all entries of the ledger about a run, newest first, or ErrNotFound.
 func (a *API) Run(ctx context.Context, namespace uuid.UUID, k job.Key) ([]job.Entry, error) {
 	entries, err := a.entries(
-		ctx, listQuery{namespace: namespace}, oneRun,
+		ctx, namespace, false, oneRun,
 		pgx.NamedArgs{"partition": k.Partition, "job": k.Job, "due": k.DueAt, "seq": k.Seq, "far": far},
 	)
 	if err == nil && len(entries) == 0 {

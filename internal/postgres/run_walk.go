@@ -2,75 +2,79 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 	"time"
 
-	"github.com/belfry-dev/belfry/internal/clock"
+	"github.com/jackc/pgx/v5"
+
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
 const (
-	// walkTime is how long a list collects rows. Then it returns the page, even if it is not full.
-	walkTime = 30 * time.Millisecond
-	// windowAim is how long reading one window should take. The next window is wider by that measure, at most
-	// windowMore times, or half as wide if reading took longer than windowSlow.
-	windowAim   = 15 * time.Millisecond
-	windowSlow  = 30 * time.Millisecond
-	windowMore  = 32
-	windowCount = 10_000      // the maximum number of windows, however slow the machine is
-	windowTime  = "40ms"      // the timeout of a window
-	windowShort = 64          // a window that timed out is read again with this fraction of its width
-	windowLeast = time.Second // the least width: what happens in it can always be read, so it has no timeout
+	// listTime is how long a statement reads windows for one page, by the clock of the database. The windows that are
+	// left are for the next page.
+	listTime    = time.Second
+	windowLeast = time.Second // the width of the first window, if a statement with a wider one was too slow
 	allTime     = 230 * 366 * 24 * time.Hour
 )
 
-// walk is how a list goes back in time: in windows [from, to) down to bottom. The time that one window took sets the
-// width of the next. That bounds the work for a page, whether a second has a thousand rows or a year has three.
+// walk is how a list goes back in time, down to bottom: in windows [from, to), each twice as wide as the one before.
+// That bounds the work for a page, whether a second has a thousand rows or a year has three. There is no need to search
+// before oldest step by step.
 type walk struct {
-	bottom, to time.Time
-	width      time.Duration
+	now, to, oldest, bottom time.Time
+	width                   time.Duration // of the first window
 }
 
-// back reads windows until the page is full or the time is up. In the second case it returns what is left to read.
-func (w walk) back(
-	ctx context.Context, now time.Time, read func(from, to time.Time, bounded bool) (full bool, err error),
-) (rest *walk, err error) {
-	began := clock.Elapsed()
-	for w.bottom.Before(w.to) {
-		from := later(w.bottom, earlier(w.to, now).Add(-w.width))
-		started := clock.Elapsed()
-		full, err := read(from, w.to, w.width > windowLeast)
-		if gaveUp(ctx, err) && w.width > windowLeast {
-			w.width = max(w.width/windowShort, windowLeast)
-			continue
+// windows lists the windows, the newest first.
+func (w *walk) windows() (from, to []time.Time) {
+	at := w.to
+	for width := w.width; w.bottom.Before(at); width *= 2 {
+		next := earlier(at, w.now).Add(-width)
+		if !next.After(w.oldest) {
+			next = w.oldest
 		}
-		if err != nil || full {
-			return nil, err
+		if !next.After(w.bottom) || !next.Before(at) {
+			next = w.bottom
 		}
-		w.to = from
-		w.resize(clock.Elapsed() - started)
-		if w.bottom.Before(w.to) && clock.Elapsed()-began > walkTime {
-			return &w, nil
-		}
+		from, to, at = append(from, next), append(to, at), next
 	}
-	return nil, nil
+	return from, to
 }
 
-// resize sets the width of the next window from the time that the last one took.
-func (w *walk) resize(took time.Duration) {
-	factor := min(max(float64(windowAim)/float64(max(took, time.Microsecond)), 1), windowMore)
-	if took > windowSlow {
-		factor = 0.5
+// back reads a page. One statement reads window after window until the page is full or its time is up.
+func (w *walk) back(ctx context.Context, args pgx.NamedArgs, read func() error) error {
+	args["time"] = listTime
+	for {
+		args["froms"], args["tos"] = w.windows()
+		err := read()
+		switch {
+		case !gaveUp(ctx, err):
+			return err
+		case w.width <= windowLeast:
+			return fmt.Errorf("%w: %w", job.ErrSlowList, err)
+		}
+		w.width = windowLeast
 	}
-	width := min(float64(w.width)*factor, float64(allTime)) // a Duration ends at 292 years
-	w.width = max(time.Duration(width), windowLeast, w.to.Sub(w.bottom)/windowCount)
 }
 
-// from continues where a page ended.
-func (w *walk) from(mark job.RunMark) {
-	w.to = earlier(w.to, mark.At)
-	if mark.Width > 0 {
-		w.width = min(max(mark.Width, windowLeast), allTime)
-	}
+// restPartition is the partition of a row that is not one: it says where the rest of a list begins.
+const restPartition = -1
+
+// windowed returns a statement that runs another one for one window w after the other, as long as its time t is not up.
+// Then it returns a row of the rest, made of a record of the table. A lateral join with a limit
+// can only be a nested loop, so the limit of the page ends the reading.
+func windowed(sql, columns, table, alias string) string {
+	return `
+    SELECT u.* FROM unnest(@froms::timestamptz[], @tos::timestamptz[]) w (from_at, to_at), LATERAL (
+        SELECT w.to_at IS NOT NULL AND clock_timestamp() - statement_timestamp() > @time::interval AS up) t, LATERAL (
+        (` + sql + `)
+        UNION ALL
+        SELECT ` + columns + ` FROM jsonb_populate_record(NULL::` + table + `, jsonb_build_object(
+            'partition', -1, 'job_id', '` + firstID + `', 'due_at', w.to_at, 'run_at', w.to_at, 'ended_at', w.to_at,
+            'failed_at', w.to_at, 'seq', 0, 'version', 0, 'ended', 0, 'attempt', 0, 'origin', 0, 'status', 0,
+            'reason', '', 'cause', '', 'message', '')) ` + alias + ` WHERE t.up) u
+    LIMIT @limit`
 }
 
 func earlier(a, b time.Time) time.Time {

@@ -1,62 +1,62 @@
 package postgres
 
 import (
+	"context"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/require"
 
-	"github.com/belfry-dev/belfry/internal/clock"
+	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// TestWalkIsWithoutSeams: however wide the windows are, each begins where the one before ended, and the last one ends
-// at the bottom.
+// TestWalkIsWithoutSeams: however wide the first window is, each begins where the one before ended, and the last one
+// ends at the bottom.
 func TestWalkIsWithoutSeams(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 15, 6, 0, 0, 0, time.UTC)
-	for _, width := range []time.Duration{
-		time.Second, time.Minute, 24 * time.Hour, 11 * 366 * 24 * time.Hour, allTime,
-	} {
-		for slow := range 6 { // how many of the readings take long, and so widen the next one less
-			w := walk{bottom: time.Unix(0, 0), to: far, width: width}
-			expect, readings := far, 0
-			for rest := &w; rest != nil; {
-				var err error
-				rest, err = rest.back(t.Context(), now, func(from, to time.Time, _ bool) (bool, error) {
-					require.Equal(t, expect, to)
-					require.True(t, from.Before(to))
-					expect = from
-					if readings++; readings <= slow {
-						for began := clock.Elapsed(); clock.Elapsed()-began < windowAim/2; {
-						}
-					}
-					return false, nil
-				})
-				require.NoError(t, err)
+	bottom, day := time.Unix(0, 0), 24*time.Hour
+	for _, width := range []time.Duration{time.Second, time.Minute, day, 11 * 366 * day, allTime} {
+		for _, oldest := range []time.Time{bottom, now.Add(-30 * day), {}} {
+			for _, to := range []time.Time{far, now, now.Add(-29 * day), now.Add(-400 * day)} {
+				w := walk{now: now, to: to, oldest: oldest, bottom: bottom, width: width}
+				froms, tos := w.windows()
+				expect := to
+				for i := range froms {
+					require.Equal(t, expect, tos[i])
+					require.True(t, froms[i].Before(tos[i]))
+					expect = froms[i]
+				}
+				require.Equal(t, bottom, expect)
+				require.LessOrEqual(t, len(froms), 32)
 			}
-			require.Equal(t, time.Unix(0, 0), expect)
-			require.Less(t, readings, 40)
 		}
 	}
+	froms, _ := (&walk{now: now, to: bottom, bottom: bottom, width: day}).windows()
+	require.Empty(t, froms)
 }
 
-// TestWalkReadsLess: a window that takes too long is read again with a smaller width.
+// TestWalkReadsLess: if a statement takes too long, another one begins with the smallest window.
 func TestWalkReadsLess(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 15, 6, 0, 0, 0, time.UTC)
 	var widths []time.Duration
-	_, err := walk{
-		bottom: now.Add(-time.Hour),
-		to:     now,
-		width:  time.Hour,
-	}.back(t.Context(), now, func(from, to time.Time, bounded bool) (bool, error) {
-		widths = append(widths, to.Sub(from))
-		if bounded {
-			return false, &pgconn.PgError{Code: "57014"}
+	slow := func(args pgx.NamedArgs, until int) func() error {
+		return func() error {
+			froms, tos := args["froms"].([]time.Time), args["tos"].([]time.Time)
+			if widths = append(widths, tos[0].Sub(froms[0])); len(widths) < until {
+				return &pgconn.PgError{Code: "57014"}
+			}
+			return nil
 		}
-		return true, nil
-	})
-	require.NoError(t, err)
-	require.Equal(t, []time.Duration{time.Hour, time.Hour / windowShort, windowLeast}, widths)
+	}
+	for until, want := range map[int]error{2: nil, 3: job.ErrSlowList} {
+		widths = nil
+		args := pgx.NamedArgs{}
+		w := walk{now: now, to: now, bottom: now.Add(-time.Hour), width: time.Hour}
+		require.ErrorIs(t, w.back(context.Background(), args, slow(args, until)), want)
+		require.Equal(t, []time.Duration{time.Hour, windowLeast}, widths)
+	}
 }

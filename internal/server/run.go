@@ -34,7 +34,7 @@ func (s *Server) registerRuns() {
 		ID: "list-runs", Route: "GET /runs", Summary: "List runs, the newest first", Role: access.Viewer,
 		Description: "With job: live and ended runs of the job, ordered by due time. " +
 			"Without job: ended runs, ordered by the time of their end. Live runs of all jobs need a state " +
-			"(pending, retrying, due, running, accepted) and come in no order of time; " +
+			"(pending, retrying, due, running, accepted) and come by the time at which they may start, the oldest first; " +
 			"without a job, live and ended states cannot be combined.",
 	}, s.listRuns)
 	rest.Register(s.api, rest.Operation{

@@ -6304,7 +6304,7 @@ type ClientInterface interface {
 
 	// ListRuns List runs, the newest first
 	//
-	// With job: live and ended runs of the job, ordered by due time. Without job: ended runs, ordered by the time of their end. Live runs of all jobs need a state (pending, retrying, due, running, accepted) and come in no order of time; without a job, live and ended states cannot be combined.
+	// With job: live and ended runs of the job, ordered by due time. Without job: ended runs, ordered by the time of their end. Live runs of all jobs need a state (pending, retrying, due, running, accepted) and come by the time at which they may start, the oldest first; without a job, live and ended states cannot be combined.
 	//
 	// Corresponds with GET /api/v1/runs (the `ListRuns` operationId).
 	ListRuns(ctx context.Context, params *ListRunsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -8180,7 +8180,7 @@ func (c *RawClient) ListQuotas(ctx context.Context, reqEditors ...RequestEditorF
 
 // ListRuns List runs, the newest first
 //
-// With job: live and ended runs of the job, ordered by due time. Without job: ended runs, ordered by the time of their end. Live runs of all jobs need a state (pending, retrying, due, running, accepted) and come in no order of time; without a job, live and ended states cannot be combined.
+// With job: live and ended runs of the job, ordered by due time. Without job: ended runs, ordered by the time of their end. Live runs of all jobs need a state (pending, retrying, due, running, accepted) and come by the time at which they may start, the oldest first; without a job, live and ended states cannot be combined.
 //
 // Corresponds with GET /api/v1/runs (the `ListRuns` operationId).
 func (c *RawClient) ListRuns(ctx context.Context, params *ListRunsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -14758,7 +14758,7 @@ type ClientWithResponsesInterface interface {
 
 	// ListRunsWithResponse List runs, the newest first
 	//
-	// With job: live and ended runs of the job, ordered by due time. Without job: ended runs, ordered by the time of their end. Live runs of all jobs need a state (pending, retrying, due, running, accepted) and come in no order of time; without a job, live and ended states cannot be combined.
+	// With job: live and ended runs of the job, ordered by due time. Without job: ended runs, ordered by the time of their end. Live runs of all jobs need a state (pending, retrying, due, running, accepted) and come by the time at which they may start, the oldest first; without a job, live and ended states cannot be combined.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -20741,7 +20741,7 @@ func (c *ClientWithResponses) ListQuotasWithResponse(ctx context.Context, reqEdi
 
 // ListRunsWithResponse List runs, the newest first
 //
-// With job: live and ended runs of the job, ordered by due time. Without job: ended runs, ordered by the time of their end. Live runs of all jobs need a state (pending, retrying, due, running, accepted) and come in no order of time; without a job, live and ended states cannot be combined.
+// With job: live and ended runs of the job, ordered by due time. Without job: ended runs, ordered by the time of their end. Live runs of all jobs need a state (pending, retrying, due, running, accepted) and come by the time at which they may start, the oldest first; without a job, live and ended states cannot be combined.
 //
 // Returns a wrapper object for the known response body format(s).
 //
