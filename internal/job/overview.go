@@ -56,8 +56,8 @@ const (
 	MaxBroken        = 100_000 // schedules that are counted, of all namespaces
 	MaxFindings      = 1000    // findings of the audit that are counted
 	MaxFailing       = 5       // jobs that failed most
-	MaxFailures      = 500     // failures of the last hour that are read to find them
-	MaxSkips         = 1000    // skips of the last hour that are read for their reasons
+	MaxFailures      = 50_000  // failures of the last hour that are counted to find them
+	MaxSkips         = 50_000  // skips of the last hour that are counted
 	MaxAttention     = 20
 	MaxCauses        = 3 // of dead letters that need attention
 )

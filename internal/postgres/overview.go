@@ -57,20 +57,24 @@ const searchedQueues = `SELECT id FROM queue WHERE namespace_id = @namespace ORD
 const (
 	endedLastHour = `
     SELECT h.* FROM (` + searchedQueues + `) q, LATERAL (
-        SELECT h.partition, h.job_id, h.ended_at, h.reason, h.message, h.count FROM run_history h
+        SELECT h.partition, h.job_id, h.queue_id, h.ended_at, h.reason, h.count FROM run_history h
         WHERE h.queue_id = q.id AND h.ended = @how AND h.ended <> 1 /* succeeded */
           AND h.ended_at >= now() - interval '1 hour'
         ORDER BY h.ended_at DESC LIMIT @limit) h
     ORDER BY h.ended_at DESC LIMIT @limit`
 
 	overviewFailing = `
-SELECT f.job_id, f.failed, left(f.message, 200),
+SELECT f.job_id, f.failed, (
+           SELECT left(h.message, 200) FROM run_history h
+           WHERE h.queue_id = f.queue_id AND h.ended = @how AND h.ended <> 1 /* succeeded */ AND h.ended_at = f.ended_at
+             AND h.job_id = f.job_id LIMIT 1),
        (SELECT j.name FROM job j WHERE j.partition = f.partition AND j.id = f.job_id), f.read
-FROM (SELECT h.partition, h.job_id, count(*) AS failed, (array_agg(h.message ORDER BY h.ended_at DESC))[1] AS message,
+FROM (SELECT h.partition, h.job_id, max(h.queue_id) AS queue_id, count(*) AS failed, max(h.ended_at) AS ended_at,
              sum(count(*)) OVER () AS read
       FROM (` + endedLastHour + `) h
-      GROUP BY h.partition, h.job_id) f
-ORDER BY f.failed DESC, f.job_id LIMIT @failing`
+      GROUP BY h.partition, h.job_id
+      ORDER BY failed DESC, h.job_id LIMIT @failing) f
+ORDER BY f.failed DESC, f.job_id`
 
 	overviewSkips = `
 SELECT coalesce(h.reason, ''), sum(coalesce(h.count, 1))::bigint, count(*)

@@ -31,7 +31,7 @@ func TestOverviewReadsIndexes(t *testing.T) {
 	})
 	require.Equal(t, job.Capped{Count: job.MaxOverviewCount, More: true}, o.DeadLetters)
 	require.EqualValues(t, 500, o.PausedJobs.Count)
-	require.True(t, o.SkippedMore)
+	require.False(t, o.SkippedMore)
 	require.Len(t, o.Minutes, job.OverviewMinutes)
 	for _, statistics := range []string{"never analysed", "analysed"} {
 		ways := slices.DeleteFunc(b.explain(sent, "force_custom_plan"), func(way string) bool {
@@ -143,4 +143,37 @@ func TestRunsOfDeadProcessesAreLate(t *testing.T) {
 	require.False(t, after.OldestDue.IsZero())
 	b.exec(`UPDATE cluster SET alive = alive - interval '1 s'`)
 	require.EqualValues(t, 100, count().Running, "after an outage its process has time to renew it")
+}
+
+// TestOverviewCountsTheLastHour: a job that failed often is found behind newer failures of others, and skips are counted
+// by occurrence.
+func TestOverviewCountsTheLastHour(t *testing.T) {
+	t.Parallel()
+	b := setupBulk(t, nil)
+	b.queue(1, "default", bulkUUID())
+	b.shared(3)
+	insert := func(n int, ago string, ended job.Ended, reason string, job, count int) {
+		t.Helper()
+		b.exec(`INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, ended_at, ended, attempt, origin,
+				status, queue_id, reason, message, count)
+			SELECT j.partition, 0, 1, j.id, at, at, at, $3, 1, 0, 500, 1, $4, $4 || ' ' || i, $6
+			FROM (SELECT * FROM job ORDER BY id OFFSET $5 LIMIT 1) j, generate_series(1, $1) i,
+			     LATERAL (SELECT greatest(now() - $2::interval - i * interval '1 ms', date_trunc('day', now(), 'UTC')) AS at) x`,
+			n, ago, int16(ended), reason, job, count)
+	}
+	insert(790, "40 min", job.EndedFailed, "old", 0, 1)
+	insert(600, "1 min", job.EndedFailed, "new", 1, 1)
+	insert(1100, "2 min", job.EndedSkipped, string(job.ReasonOverlap), 2, 1)
+	insert(3, "30 min", job.EndedSkipped, string(job.ReasonMissed), 2, 7)
+	o, err := b.store.Overview(t.Context(), bulkUUID())
+	require.NoError(t, err)
+	require.Len(t, o.Failing, 2)
+	require.EqualValues(t, 790, o.Failing[0].Failed)
+	require.Equal(t, "job-1", o.Failing[0].Name)
+	require.Regexp(t, `^old \d+$`, o.Failing[0].Message)
+	require.EqualValues(t, 600, o.Failing[1].Failed)
+	require.False(t, o.FailingMore)
+	require.Equal(t, []job.ReasonCount{{Reason: job.ReasonOverlap, Count: 1100}, {Reason: job.ReasonMissed, Count: 21}},
+		o.Skipped)
+	require.False(t, o.SkippedMore)
 }

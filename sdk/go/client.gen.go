@@ -2074,9 +2074,11 @@ type DiffResult struct {
 type EndedCounts struct {
 	Cancelled int64 `json:"cancelled"`
 	Failed    int64 `json:"failed"`
-	Missed    int64 `json:"missed"`
 
-	// Skipped Without those that were missed.
+	// Missed Of the ledger: skipped because no node served them, and not caught up.
+	Missed int64 `json:"missed"`
+
+	// Skipped Of the ledger, by the sum of the reasons in skipped_1h, without those that were missed.
 	Skipped   int64 `json:"skipped"`
 	Succeeded int64 `json:"succeeded"`
 }
@@ -3264,7 +3266,7 @@ type Overview struct {
 	// Ended1HIncomplete A node was killed in the last hour: there are at least as many.
 	Ended1HIncomplete bool `json:"ended_1h_incomplete"`
 
-	// Failing The jobs that failed most in the last hour, of the newest 500 failures.
+	// Failing The jobs that failed most in the last hour, of the newest 50,000 failures.
 	Failing []FailingJob `json:"failing"`
 
 	// FailingMore Whether more runs failed than were read.
@@ -3284,7 +3286,7 @@ type Overview struct {
 	Retrying int64        `json:"retrying"`
 	Running  int64        `json:"running"`
 
-	// Skipped1H Why runs were skipped in the last hour, the newest 1,000.
+	// Skipped1H Why runs were skipped in the last hour: occurrences by reason, of the newest 50,000 entries.
 	Skipped1H []SkippedCount `json:"skipped_1h"`
 
 	// Skipped1HMore Whether more were skipped than were read.

@@ -54,8 +54,8 @@ type EndedCounts struct {
 	Succeeded int64 `json:"succeeded"`
 	Failed    int64 `json:"failed"`
 	Cancelled int64 `json:"cancelled"`
-	Skipped   int64 `json:"skipped" doc:"Without those that were missed."`
-	Missed    int64 `json:"missed"`
+	Skipped   int64 `json:"skipped" doc:"Of the ledger, by the sum of the reasons in skipped_1h, without those that were missed."`
+	Missed    int64 `json:"missed" doc:"Of the ledger: skipped because no node served them, and not caught up."`
 }
 
 // SkippedCount is how many occurrences were skipped for a reason.
@@ -115,9 +115,9 @@ type Overview struct {
 	Running         int64          `json:"running"`
 	Accepted        int64          `json:"accepted" doc:"Runs whose target accepted them and will report."`
 	Retrying        int64          `json:"retrying"`
-	Ended           EndedCounts    `json:"ended_1h" doc:"Runs that ended in the last hour. Statistics."`
+	Ended           EndedCounts    `json:"ended_1h" doc:"Runs that ended in the last hour. Statistics, except skipped and missed."`
 	EndedIncomplete bool           `json:"ended_1h_incomplete" doc:"A node was killed in the last hour: there are at least as many."`
-	Skipped         []SkippedCount `json:"skipped_1h" doc:"Why runs were skipped in the last hour, the newest 1,000."`
+	Skipped         []SkippedCount `json:"skipped_1h" doc:"Why runs were skipped in the last hour: occurrences by reason, of the newest 50,000 entries."`
 	SkippedMore     bool           `json:"skipped_1h_more" doc:"Whether more were skipped than were read."`
 	DeadLetters     Count          `json:"dead_letters"`
 	Paused          PausedCounts   `json:"paused"`
@@ -128,7 +128,7 @@ type Overview struct {
 	Audit           AuditState     `json:"audit"`
 	Minutes         []StatPoint    `json:"minutes" doc:"The last 60 minutes; the last one is the current minute. Statistics."`
 	Attention       []Attention    `json:"attention"`
-	Failing         []FailingJob   `json:"failing" doc:"The jobs that failed most in the last hour, of the newest 500 failures."`
+	Failing         []FailingJob   `json:"failing" doc:"The jobs that failed most in the last hour, of the newest 50,000 failures."`
 	FailingMore     bool           `json:"failing_more" doc:"Whether more runs failed than were read."`
 }
 
@@ -209,7 +209,14 @@ func wireOverview(o *job.Overview, live *job.Live, slow *slowPart) *Overview {
 			recent.Add(&o.Minutes[i].Stat)
 		}
 	}
-	out.Ended = EndedCounts{hour.Succeeded, hour.Failed, hour.Cancelled, hour.Skipped, hour.Missed}
+	out.Ended = EndedCounts{Succeeded: hour.Succeeded, Failed: hour.Failed, Cancelled: hour.Cancelled}
+	for _, s := range o.Skipped {
+		if s.Reason.Missed() {
+			out.Ended.Missed += s.Count
+		} else {
+			out.Ended.Skipped += s.Count
+		}
+	}
 	out.Lateness = Lateness{quantile(recent.Lateness, 0.5), quantile(recent.Lateness, 0.99)}
 	return out
 }
