@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -134,32 +135,39 @@ type PlannedRuns struct {
 	Runs  int64
 }
 
-// LoadBudget bounds the work of one load to about a tenth of a second. Compiling a schedule costs as much as visiting
-// compileCost occurrences.
+// LoadBudget bounds the work of one load to a few tenths of a second. Compiling a schedule costs as much as visiting
+// compileCost occurrences, and counting an interval as much as visiting one for each intervalCost steps.
 const (
-	LoadBudget  = 250_000
-	compileCost = 12
+	LoadBudget   = 1_000_000
+	compileCost  = 12
+	intervalCost = 32
 )
 
-// CountLoad counts the runs of each step. Its work depends on the number of schedules, not of jobs. If there are too
-// many schedules, it visits some of them and scales the counts.
+// CountLoad counts the runs of each step. Its work depends on the number of schedules, not of jobs. Intervals are
+// counted by arithmetic, so that a few fast ones do not use up the budget. If there are too many other schedules, it
+// visits some of those and scales their counts.
 func CountLoad(in LoadInput) Load {
-	c := loadCounter{LoadInput: in, sums: make([]float64, int(in.To.Sub(in.From)/in.Step))}
-	visited, all := c.visit()
-	out := Load{From: in.From, To: in.To, Step: in.Step, Exact: in.Exact && all, Fraction: in.Fraction * visited}
+	steps := int(in.To.Sub(in.From) / in.Step)
+	c := loadCounter{LoadInput: in, sums: make([]float64, steps), counted: make([]float64, steps)}
+	visited, read, all := c.visit()
+	out := Load{From: in.From, To: in.To, Step: in.Step, Exact: in.Exact && all, Fraction: in.Fraction * read}
+	scale := in.Fraction * visited
+	for i, n := range c.counted {
+		c.sums[i] += n * visited // these are scaled by the fraction of the jobs that were read, and no more
+	}
 	for _, p := range in.Planned {
 		if i := int(p.DueAt.Sub(in.From) / in.Step); !p.DueAt.Before(in.From) && i < len(c.sums) {
-			c.sums[i] += float64(p.Runs) * out.Fraction // these are not scaled
+			c.sums[i] += float64(p.Runs) * scale // these are not scaled
 		}
 	}
 	out.Counts = make([]int64, len(c.sums))
-	read, before := 0.0, int64(0)
+	sums, before := 0.0, int64(0)
 	for i, sum := range c.sums { // each rounds what the steps up to it have, so that the sum is right
-		read += sum
-		total := scaled(read, out.Fraction)
+		sums += sum
+		total := scaled(sums, scale)
 		out.Counts[i], before = total-before, total
 	}
-	out.Hot = c.hot(out.Counts, out.Fraction)
+	out.Hot = c.hot(out.Counts, scale)
 	return out
 }
 
@@ -173,14 +181,16 @@ func scaled(n, fraction float64) int64 {
 // loadCounter adds up the occurrences of one schedule after the other.
 type loadCounter struct {
 	LoadInput
-	sums   []float64 // runs by step
-	lists  []loadList
-	budget int
+	sums    []float64 // runs by step, of schedules whose occurrences are visited
+	counted []float64 // the same of intervals
+	lists   []loadList
+	budget  int
 }
 
 // loadList is what one schedule adds.
 type loadList struct {
 	schedule *schedule.Schedule
+	interval bool
 	steps    []loadStep // in order
 }
 
@@ -189,9 +199,10 @@ type loadStep struct {
 	jobs, runs int64
 }
 
-// visit counts the schedules until the budget is used up. It returns the fraction of the jobs whose schedules were
-// counted. all is false if some were not, or could not be read.
-func (c *loadCounter) visit() (fraction float64, all bool) {
+// visit counts the schedules, intervals first, until the budget is used up. It returns the fraction of the jobs whose
+// schedules were counted: visited of those without an interval, and read of all. all is false if some were not, or could
+// not be read.
+func (c *loadCounter) visit() (visited, read float64, all bool) {
 	groups := map[string][]LoadJobs{}
 	var order []string
 	total := int64(0)
@@ -203,32 +214,100 @@ func (c *loadCounter) visit() (fraction float64, all bool) {
 		total += j.Jobs
 	}
 	if total == 0 {
-		return 1, true
+		return 1, 1, true
 	}
 	c.budget = cmp.Or(c.Budget, LoadBudget)
-	counted, all := int64(0), true
+	slices.SortStableFunc(order, func(a, b string) int { return cmp.Compare(restLast(a), restLast(b)) })
+	counted, intervals, all, cut := int64(0), int64(0), true, false
 	for _, text := range order {
 		c.budget -= compileCost
-		if c.budget <= 0 {
-			return float64(counted) / float64(total), false
+		if cut = c.budget <= 0; cut {
+			break
 		}
 		s, err := c.Compile(text)
 		if err != nil {
 			all = false
 			continue
 		}
+		if _, ok := s.Count(c.From, c.From); ok {
+			c.addInterval(s, groups[text])
+			intervals += jobsOf(groups[text])
+			continue
+		}
 		due, complete := c.occurrences(s)
-		if !complete && counted > 0 {
-			return float64(counted) / float64(total), false
+		if cut = !complete && counted > 0; cut {
+			break
 		}
 		if !c.add(s, due, groups[text]) || !complete {
 			all = false
 		}
-		for _, j := range groups[text] {
-			counted += j.Jobs
+		counted += jobsOf(groups[text])
+	}
+	visited = 1
+	if cut && total > intervals {
+		visited = max(float64(counted)/float64(total-intervals), 1e-9)
+	}
+	return visited, (visited*float64(total-intervals) + float64(intervals)) / float64(total), all && !cut
+}
+
+// restLast puts intervals first, by their text, because compiling has its price.
+func restLast(text string) int {
+	if strings.Contains(text, "every") {
+		return 0
+	}
+	return 1
+}
+
+func jobsOf(groups []LoadJobs) (n int64) {
+	for _, g := range groups {
+		n += g.Jobs
+	}
+	return n
+}
+
+// addInterval counts the runs of the jobs of an interval, step by step.
+func (c *loadCounter) addInterval(s *schedule.Schedule, groups []LoadJobs) {
+	steps := make([]loadStep, len(c.counted))
+	for _, g := range groups {
+		c.budget -= 1 + len(steps)/intervalCost
+		from, to, left := c.begin(), c.To, int64(math.MaxInt64)
+		if g.From != nil {
+			from = later(from, *g.From)
+		}
+		if g.End != nil && g.End.Before(to) {
+			to = *g.End
+		}
+		if g.RunsLeft != nil {
+			if left = 0; g.NextDue != nil {
+				first := *g.NextDue
+				if g.From != nil {
+					first = later(first, *g.From)
+				}
+				used, _ := s.Count(first, from)
+				from, left = later(from, first), int64(*g.RunsLeft)-used
+			}
+		}
+		for i := max(int(from.Sub(c.From)/c.Step), 0); i < len(steps) && left > 0; i++ {
+			begin := c.From.Add(time.Duration(i) * c.Step)
+			end := begin.Add(c.Step)
+			if to.Before(end) {
+				end = to
+			}
+			n, _ := s.Count(later(begin, from), end)
+			if n = min(n, left); n > 0 {
+				left -= n
+				steps[i].jobs, steps[i].runs = steps[i].jobs+g.Jobs, steps[i].runs+n*g.Jobs
+			}
 		}
 	}
-	return 1, all
+	list := loadList{schedule: s, interval: true}
+	for i, step := range steps {
+		if step.runs > 0 {
+			c.counted[i] += float64(step.runs)
+			list.steps = append(list.steps, loadStep{i, step.jobs, step.runs})
+		}
+	}
+	c.lists = append(c.lists, list)
 }
 
 // begin is where the range begins that is still to come.
@@ -337,9 +416,13 @@ func (c *loadCounter) hot(counts []int64, fraction float64) (out []HotStep) {
 		for _, l := range c.lists {
 			i, found := slices.BinarySearchFunc(l.steps, step, func(s loadStep, n int) int { return cmp.Compare(s.step, n) })
 			if found {
+				scale := fraction
+				if l.interval {
+					scale = c.Fraction
+				}
 				hot.Schedules = append(hot.Schedules, LoadSchedule{
-					Schedule: l.schedule, Jobs: scaled(float64(l.steps[i].jobs), fraction),
-					Runs: scaled(float64(l.steps[i].runs), fraction),
+					Schedule: l.schedule, Jobs: scaled(float64(l.steps[i].jobs), scale),
+					Runs: scaled(float64(l.steps[i].runs), scale),
 				})
 			}
 		}

@@ -3,6 +3,7 @@ package job_test
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -68,4 +69,55 @@ func TestLoadAheadBeginsNow(t *testing.T) {
 	require.NoError(t, p.At(now))
 	require.Equal(t, []time.Time{now, now.Add(5 * time.Minute)}, []time.Time{p.From, p.To})
 	require.Equal(t, 5*time.Minute, p.Step)
+}
+
+// TestLoadOfIntervals: fast intervals are counted exactly and leave the budget to others, and what is estimated of others
+// does not change them.
+func TestLoadOfIntervals(t *testing.T) {
+	t.Parallel()
+	from := time.Date(2027, 3, 1, 0, 0, 0, 0, time.UTC)
+	compile := func(text string) (*schedule.Schedule, error) {
+		if every, ok := strings.CutPrefix(text, "every "); ok {
+			return schedule.New(schedule.Spec{Every: every, Anchor: "2027-01-01T00:00:07Z"}, "")
+		}
+		return schedule.New(schedule.Spec{Cron: text}, "")
+	}
+	start, end, next := from.Add(90*time.Second), from.Add(2*time.Hour), from.Add(-30*time.Second)
+	jobs := []job.LoadJobs{
+		{Schedule: "every 1s", Jobs: 3}, {Schedule: "every 7s", Jobs: 1, From: &start, End: &end},
+		{Schedule: "every 13s", Jobs: 2, RunsLeft: new(int32(100)), NextDue: &next}, {Schedule: "0 2 * * *", Jobs: 98},
+	}
+	in := job.LoadInput{
+		From: from, To: from.AddDate(0, 0, 1), Step: time.Minute, Now: from.Add(30 * time.Second), Fraction: 1, Exact: true,
+		Compile: compile, Jobs: jobs,
+	}
+	want := make([]int64, 24*60)
+	for _, j := range jobs {
+		s, err := compile(j.Schedule)
+		require.NoError(t, err)
+		left := int64(1 << 40)
+		if j.RunsLeft != nil {
+			left = int64(*j.RunsLeft)
+		}
+		for o := range s.All(next.Add(-time.Nanosecond), in.To.Add(-time.Nanosecond)) {
+			if j.From != nil && o.Due.Before(*j.From) || j.End != nil && !o.Due.Before(*j.End) || left <= 0 {
+				continue
+			}
+			if left--; !o.Due.Before(in.Now) {
+				want[o.Due.Sub(from)/time.Minute] += j.Jobs
+			}
+		}
+	}
+	load := job.CountLoad(in)
+	require.True(t, load.Exact)
+	require.Equal(t, want, load.Counts)
+	require.EqualValues(t, 98+3*60, want[120])
+
+	in.Jobs, in.Budget = in.Jobs[:1], 500
+	for m := range 60 {
+		in.Jobs = append(in.Jobs, job.LoadJobs{Schedule: fmt.Sprintf("%d 3 * * *", m), Jobs: 1})
+	}
+	load = job.CountLoad(in)
+	require.False(t, load.Exact)
+	require.EqualValues(t, 180, load.Counts[500], "an interval is not scaled")
 }

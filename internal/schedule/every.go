@@ -100,3 +100,35 @@ func ParseDuration(s string) (time.Duration, error) {
 	}
 	return total + d, nil
 }
+
+// Count counts the occurrences in [from, to) without visiting them. ok is false unless the schedule is an interval
+// without calendars.
+func (s *Schedule) Count(from, to time.Time) (n int64, ok bool) {
+	e, ok := s.rule.(*every)
+	if !ok || len(s.spec.Calendars) > 0 {
+		return 0, false
+	}
+	if from.Before(s.start) {
+		from = s.start
+	}
+	if !s.end.IsZero() && s.end.Before(to) {
+		to = s.end
+	}
+	if !from.Before(to) {
+		return 0, true
+	}
+	return e.before(to) - e.before(from), true
+}
+
+// before is the number of the first occurrence that is not before t.
+func (e *every) before(t time.Time) int64 {
+	seconds := t.Unix() - e.anchor
+	if t.Nanosecond() > 0 {
+		seconds++
+	}
+	n := seconds / e.d
+	if seconds%e.d > 0 {
+		n++
+	}
+	return n
+}
