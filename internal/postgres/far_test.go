@@ -41,7 +41,7 @@ func (b *bulk) far() *pgtest.Store {
 	return pgtest.NewStore(pool)
 }
 
-// history creates runs of one job that ended every minute in the last days, n of each ten of them in another way.
+// history creates runs of one job that ended every minute in the last days, one of 200 of them in another way.
 func (b *bulk) history(days int, ended job.Ended, reason string) {
 	b.t.Helper()
 	today := b.now().UTC().Truncate(24 * time.Hour)

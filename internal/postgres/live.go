@@ -41,7 +41,8 @@ func liveBatch() *pgx.Batch {
 // is when a run could have started that has not. A run whose process has died does not run: it is lost, and late until
 // a node rescues it.
 const activeRuns = `queue q, LATERAL (
-    SELECT x.*, CASE WHEN x.state = 0 /* pending */ THEN coalesce(x.deferred_from, CASE WHEN x.run_at <= now() THEN x.run_at END)
+    SELECT x.*, CASE WHEN x.state = 0 /* pending */
+                         THEN coalesce(x.deferred_from, CASE WHEN x.run_at <= now() THEN x.run_at END)
                      WHEN x.lost THEN x.run_at END AS since
     FROM (
         SELECT y.*, y.state = 1 /* running */ AND y.session_id NOT IN (
@@ -51,7 +52,8 @@ const activeRuns = `queue q, LATERAL (
              WHERE queue_id = q.id AND run_at <= now() + interval '1 s' ORDER BY run_at LIMIT @runs)
             UNION ALL
             (SELECT ` + activeColumns + ` FROM run
-             WHERE queue_id = q.id AND run_at > now() + interval '1 s' AND state = 0 /* pending */ AND ` + triedBefore + `
+             WHERE queue_id = q.id AND run_at > now() + interval '1 s' AND state = 0 /* pending */
+               AND ` + triedBefore + `
              ORDER BY run_at LIMIT @runs)) y) x) r`
 
 const (

@@ -1392,7 +1392,7 @@ type Attention struct {
 	Text string `json:"text"`
 }
 
-// AttentionCode defines model for Attention.Code.
+// AttentionCode defines model for AttentionCode.
 type AttentionCode string
 
 // AuditEntry defines model for AuditEntry.
@@ -3286,7 +3286,7 @@ type Overview struct {
 	Retrying int64        `json:"retrying"`
 	Running  int64        `json:"running"`
 
-	// Skipped1H Why runs were skipped in the last hour: occurrences by reason, of the newest 50,000 entries.
+	// Skipped1H Why runs were skipped in the last hour, of the newest 50,000 entries.
 	Skipped1H []SkippedCount `json:"skipped_1h"`
 
 	// Skipped1HMore Whether more were skipped than were read.

@@ -79,14 +79,28 @@ type AuditState struct {
 	Checked int64      `json:"checked" doc:"Occurrences that it judged in the last hour, in all namespaces."`
 }
 
+// AttentionCode says what it is.
+type AttentionCode = rest.Enum[attentionCodes]
+
+type attentionCodes struct{}
+
+func (attentionCodes) Name() string { return "AttentionCode" }
+
+func (attentionCodes) Values() []any {
+	return []any{
+		"clock_in_doubt", "partitions_unowned", "audit_findings", "no_worker", "queue_paused", "host_resting",
+		"jobs_paused", "dead_letters", "schedules_broken",
+	}
+}
+
 // Attention is something that someone has to look at.
 type Attention struct {
-	Code  string     `json:"code" enum:"clock_in_doubt,partitions_unowned,audit_findings,no_worker,queue_paused,host_resting,jobs_paused,dead_letters,schedules_broken"`
-	Text  string     `json:"text" doc:"For people."`
-	Count int64      `json:"count"`
-	Queue string     `json:"queue,omitempty"`
-	Cause string     `json:"cause,omitempty" doc:"Of dead letters: a filter that selects them."`
-	Since *time.Time `json:"since,omitempty" doc:"Of a queue that is paused or whose target rests: when that began."`
+	Code  AttentionCode `json:"code"`
+	Text  string        `json:"text" doc:"For people."`
+	Count int64         `json:"count"`
+	Queue string        `json:"queue,omitempty"`
+	Cause string        `json:"cause,omitempty" doc:"Of dead letters: a filter that selects them."`
+	Since *time.Time    `json:"since,omitempty" doc:"Of a queue that is paused or whose target rests: when that began."`
 }
 
 // RecentState is how a run ended, or what it does.
@@ -117,7 +131,7 @@ type Overview struct {
 	Retrying        int64          `json:"retrying"`
 	Ended           EndedCounts    `json:"ended_1h" doc:"Runs that ended in the last hour. Statistics, except skipped and missed."`
 	EndedIncomplete bool           `json:"ended_1h_incomplete" doc:"A node was killed in the last hour: there are at least as many."`
-	Skipped         []SkippedCount `json:"skipped_1h" doc:"Why runs were skipped in the last hour: occurrences by reason, of the newest 50,000 entries."`
+	Skipped         []SkippedCount `json:"skipped_1h" doc:"Why runs were skipped in the last hour, of the newest 50,000 entries."`
 	SkippedMore     bool           `json:"skipped_1h_more" doc:"Whether more were skipped than were read."`
 	DeadLetters     Count          `json:"dead_letters"`
 	Paused          PausedCounts   `json:"paused"`
@@ -185,7 +199,10 @@ func wireOverview(o *job.Overview, live *job.Live, slow *slowPart) *Overview {
 			return SkippedCount{Reason: string(s.Reason), Count: s.Count}
 		}),
 		Attention: rest.Map(o.Attention(live), func(a job.Attention) Attention {
-			return Attention{Code: a.Code, Text: a.Text, Count: a.Count, Queue: a.Queue, Cause: a.Cause, Since: rest.OptionalTime(a.Since)}
+			return Attention{
+				Code: AttentionCode(a.Code), Text: a.Text, Count: a.Count, Queue: a.Queue, Cause: a.Cause,
+				Since: rest.OptionalTime(a.Since),
+			}
 		}),
 		Failing: rest.Map(o.Failing, func(f job.FailingJob) FailingJob {
 			return FailingJob{
