@@ -10,7 +10,7 @@ import (
 
 func newDev() *cobra.Command {
 	return &cobra.Command{
-		Use: "dev", Short: "Run all of Belfry on this machine, to try it (not in this program)", DisableFlagParsing: true,
+		Use: "dev", Hidden: true, DisableFlagParsing: true, // only for those who try it
 		RunE: func(*cobra.Command, []string) error {
 			return errors.New("this program is for servers and has no belfry dev; use the one in the archive of the release")
 		},
