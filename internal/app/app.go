@@ -241,7 +241,7 @@ func newNode(ctx context.Context, c Config, db *postgres.DB, log *slog.Logger, m
 	n.member, err = member.New(member.Options{
 		Store: members, Clock: members, Process: db.Process(), Name: c.Name, Bound: n.bound, Log: log,
 		TTL: c.SessionTTL, Interval: min(c.SessionTTL/5, time.Second), // postgres.Members relies on the second
-		OnRound: c.Systemd.Round,
+		OnRound: n.round,
 		OnGain:  func(ctx context.Context, gained []job.Ownership) { n.engine.GainPartitions(ctx, gained) },
 		OnLose:  func(lost []int16) { n.engine.DropPartitions(lost) },
 	})
@@ -251,7 +251,7 @@ func newNode(ctx context.Context, c Config, db *postgres.DB, log *slog.Logger, m
 	options := engine.Options{
 		Planner: store, Claimer: store, Completer: store, Queues: store, Limits: store, History: store, Pruner: store,
 		Auditor: store, Leases: db.Admin(), Logins: db.Admin(), Minutes: db.Admin(), Namespaces: db.Admin(),
-		Member: n.member, Targets: targets, Bound: n.bound, Log: log, Observe: m, OnRound: c.Systemd.Round,
+		Member: n.member, Targets: targets, Bound: n.bound, Log: log, Observe: m, OnRound: n.round,
 		Slots: c.Slots, LookAhead: c.LookAhead, SweepPause: c.SweepPause, WakeBack: c.WakeBack,
 		KeepHistory: c.KeepHistory, ZoneRules: zoneRules(zoneSources()),
 	}
@@ -283,7 +283,7 @@ func (n *node) run(ctx context.Context) error {
 		n.wakes.close()
 	}()
 
-	reportState(n.log, n.config.Systemd.Ready("working"))
+	reportState(n.log, n.config.Systemd.Ready(working))
 	go n.config.Systemd.Beat(ctx)
 	worked := make(chan error, 1)
 	go func() { worked <- n.engine.Run(ctx, n.config.Drain) }()

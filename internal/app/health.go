@@ -14,6 +14,8 @@ import (
 const (
 	readyFor  = time.Second     // how long a result is reused
 	readyTime = 2 * time.Second // timeout of the database query
+
+	noSession = "the node has no valid session, so it owns nothing"
 )
 
 // health reports whether the process is alive and whether it is ready to work. One request at a time runs
@@ -102,7 +104,7 @@ func (h *health) check(ctx context.Context) readiness {
 		out.add("clock", doubt)
 	}
 	if !h.node.member.Valid() {
-		out.add("session", "the node has no valid session, so it owns nothing")
+		out.add("session", noSession)
 	}
 	return out
 }

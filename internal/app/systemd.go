@@ -13,6 +13,20 @@ func NewNotifier(getenv func(string) string) (*systemd.Notifier, error) {
 	return systemd.New(getenv, "renew", "plan", "sweep")
 }
 
+const working = "working"
+
+// round notes that a loop has ended a round, and reports whether the node works.
+func (n *node) round(loop string) {
+	n.config.Systemd.Round(loop)
+	status := working
+	if doubt := n.bound.Doubt(); !n.member.Valid() {
+		status = noSession + "; its log says why"
+	} else if doubt != "" {
+		status = doubt
+	}
+	reportState(n.log, n.config.Systemd.Status(status))
+}
+
 // reportState logs that the service manager did not receive a state of the node.
 func reportState(log *slog.Logger, err error) {
 	if err != nil {

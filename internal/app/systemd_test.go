@@ -69,7 +69,7 @@ func (m *manager) under(t *testing.T, c *Config) {
 }
 
 // TestSystemdKnowsTheState: a node is ready when it works, feeds the watchdog also while the database is down, and
-// reports that it stops.
+// reports that it does not work meanwhile, and that it stops.
 func TestSystemdKnowsTheState(t *testing.T) {
 	t.Parallel()
 	m := newManager(t)
@@ -87,11 +87,14 @@ func TestSystemdKnowsTheState(t *testing.T) {
 	m.await(t, "READY=1\nSTATUS=working", 1)
 	m.await(t, "WATCHDOG=1", 3)
 	database.cut()
+	without, with := m.count("STATUS="+noSession), m.count("STATUS="+working)
 	awaitReady(t, "http://"+c.Listen, 503, "session")
+	m.await(t, "STATUS="+noSession, without+1)
 	m.await(t, "WATCHDOG=1", m.count("WATCHDOG=1")+5) // systemd must not restart a node because of its database
 	require.Zero(t, m.count("STOPPING=1"))
 	database.open()
 	awaitReady(t, "http://"+c.Listen, 200, "")
+	m.await(t, "STATUS="+working, with+1)
 	require.NoError(t, s.end(t))
 	m.await(t, "STOPPING=1\nSTATUS=handing over", 1)
 	require.Equal(t, 1, m.count("READY=1"))

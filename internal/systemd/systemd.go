@@ -26,6 +26,7 @@ const (
 // Notifier reports to the service manager. All methods of a nil Notifier do nothing.
 type Notifier struct {
 	socket   string
+	status   atomic.Pointer[string]  // the last one of a node that works; nil: it starts or stops
 	watchdog time.Duration           // 0: there is none
 	rounds   map[string]*atomic.Bool // ended a round since the last beat; by loop
 }
@@ -60,10 +61,32 @@ func New(getenv func(string) string, loops ...string) (*Notifier, error) {
 func (n *Notifier) Waiting(why string) error { return n.send("STATUS=" + why) }
 
 // Ready reports that the node works.
-func (n *Notifier) Ready(status string) error { return n.send("READY=1\nSTATUS=" + status) }
+func (n *Notifier) Ready(status string) error {
+	if n != nil {
+		n.status.Store(&status)
+	}
+	return n.send("READY=1\nSTATUS=" + status)
+}
+
+// Status reports what a node that is ready does, if that has changed.
+func (n *Notifier) Status(status string) error {
+	if n == nil {
+		return nil
+	}
+	last := n.status.Load()
+	if last == nil || *last == status || !n.status.CompareAndSwap(last, &status) {
+		return nil
+	}
+	return n.send("STATUS=" + status)
+}
 
 // Stopping reports that the node hands over its work.
-func (n *Notifier) Stopping(status string) error { return n.send("STOPPING=1\nSTATUS=" + status) }
+func (n *Notifier) Stopping(status string) error {
+	if n != nil {
+		n.status.Store(nil)
+	}
+	return n.send("STOPPING=1\nSTATUS=" + status)
+}
 
 // Round notes that a loop has ended a round.
 func (n *Notifier) Round(loop string) {
