@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net/http"
 	"os"
+	"path"
 	"strconv"
 	"strings"
 	"time"
@@ -56,8 +58,6 @@ func Doctor(ctx context.Context, c Config, pre bool, maxTransaction time.Duratio
 }
 
 func inspectMachine(ctx context.Context, c Config, m *doctor.Machine) {
-	m.Slots = c.Slots
-	m.Files, m.Memory = maxFiles(), memoryLimit()
 	if c.TLSCert != "" {
 		m.Certificate = inspectCertificate(c)
 	}
@@ -69,17 +69,25 @@ func inspectMachine(ctx context.Context, c Config, m *doctor.Machine) {
 	}
 }
 
-// memoryLimit returns the limit of the control group, 0 if there is none.
-func memoryLimit() uint64 {
-	text, err := os.ReadFile("/sys/fs/cgroup/memory.max")
+// memoryLimit returns the lowest limit of this process's control group and those above it, 0 if there is none. In a
+// container its own group is the root.
+func memoryLimit(system fs.FS) (lowest uint64) {
+	own, err := fs.ReadFile(system, "proc/self/cgroup")
 	if err != nil {
-		return 0
+		return 0 // another system than Linux
 	}
-	limit, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
-	if err != nil {
-		return 0 // "max": no limit
+	_, group, _ := strings.Cut("\n"+string(own), "\n0::") // version 1 has other lines
+	group, _, _ = strings.Cut(group, "\n")
+	for group = path.Clean("/" + group); ; group = path.Dir(group) {
+		text, err := fs.ReadFile(system, path.Join("sys/fs/cgroup", group, "memory.max"))
+		limit, bad := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64) // "max": no limit
+		if err == nil && bad == nil && (lowest == 0 || limit < lowest) {
+			lowest = limit
+		}
+		if group == "/" {
+			return lowest
+		}
 	}
-	return limit
 }
 
 func inspectCertificate(c Config) *doctor.Certificate {
@@ -136,11 +144,16 @@ func probeSandbox(ctx context.Context, c Config) doctor.Probe {
 // archiveProbe is how long a probe of the archive may take.
 const archiveProbe = 10 * time.Second
 
-// probeArchive writes, lists and removes an object, as a node does before it exports the first day.
+// probeArchive writes, lists and removes an object, as a node does before it exports the first day. In a directory it does
+// so only if root does not write for another user: nodes could not write to directories that root created.
 func probeArchive(ctx context.Context, c Config) doctor.Probe {
 	ctx, cancel := context.WithTimeout(ctx, archiveProbe)
 	defer cancel()
 	p := doctor.Probe{Asked: true, What: c.Archive.URL}
+	if directory := c.Archive.Local(); directory != "" && os.Geteuid() == 0 && !ownedByRoot(directory) {
+		p.Skipped = "root would write there for another user; run doctor as the user of the nodes"
+		return p
+	}
 	store, closeStore, err := archiving.Open(&c.Archive)
 	if err == nil {
 		err = errors.Join(archive.Probe(ctx, store), closeStore())
@@ -163,5 +176,6 @@ func nodeInfo(c Config, keys *seal.Keyset) (doctor.Node, error) {
 		Connections: int(c.Connections) + int(c.API.Connections) + postgres.MemberConnections + postgres.ListenConnections,
 		KeepHistory: c.KeepHistory.String(), LookAhead: c.LookAhead.String(), SessionTTL: c.SessionTTL.String(),
 		WorkerTTL: c.WorkerTTL.String(), Commands: c.Command.Enabled,
+		Slots: c.Slots, Files: maxFiles(), Memory: memoryLimit(os.DirFS("/")),
 	}, err
 }

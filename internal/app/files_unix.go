@@ -12,3 +12,9 @@ func maxFiles() uint64 {
 	}
 	return limit.Max
 }
+
+// ownedByRoot reports whether a file is there and belongs to root.
+func ownedByRoot(name string) bool {
+	var info unix.Stat_t
+	return unix.Stat(name, &info) == nil && info.Uid == 0
+}

@@ -80,6 +80,9 @@ type Node struct {
 	SessionTTL  string `json:"session_ttl"`
 	WorkerTTL   string `json:"worker_ttl"`
 	Commands    bool   `json:"commands"`
+	Slots       int    `json:"slots"`  // attempts at the same time
+	Files       uint64 `json:"files"`  // how many files and connections it may open; 0: unknown
+	Memory      uint64 `json:"memory"` // bytes that it may use; 0: no limit
 
 	Kinds []string `json:"kinds"` // of targets; members need it to assign partitions
 }
@@ -170,10 +173,7 @@ func (f *Facts) partitions() verdict {
 		return fail("Nodes take partitions within seconds. If this lasts, read their logs for \"assign\".",
 			"without a live owner: %d of %d; their runs do not start", c.Unowned, c.Partitions)
 	}
-	if len(c.Nodes) == 0 {
-		return notChecked("no node is running")
-	}
-	return ok("all %d have a live owner", c.Partitions)
+	return f.ofNodes(fmt.Sprintf("all %d have a live owner", c.Partitions))
 }
 
 func (f *Facts) schedules() verdict {

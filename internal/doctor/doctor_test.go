@@ -22,11 +22,13 @@ func healthy() doctor.Facts {
 			FullPageWrites: true, SynchronousCommit: "on",
 		},
 		Cluster: &doctor.Cluster{
-			Nodes: []doctor.Node{{Name: "a", Version: "v1", Connections: 24, Keyset: "k"}}, Partitions: 256,
-			Trigrams: true, DaysAhead: 14, TrustedAt: now.Add(-time.Second),
+			Nodes: []doctor.Node{{
+				Name: "a", Version: "v1", Connections: 24, Keyset: "k", Slots: 1000, Files: 2000, Memory: 512 << 20,
+			}},
+			Partitions: 256, Trigrams: true, DaysAhead: 14, TrustedAt: now.Add(-time.Second),
 		},
 		Machine: doctor.Machine{
-			Now: now, Slots: 1000, Files: 20_000, Self: doctor.Probe{Asked: true, What: "http://127.0.0.1:8420"},
+			Now: now, Self: doctor.Probe{Asked: true, What: "http://127.0.0.1:8420"},
 		},
 		MaxTransaction: 10 * time.Minute,
 	}
@@ -60,7 +62,9 @@ func TestJudge(t *testing.T) {
 		"no keyset":         {"", doctor.OK, clearReportKey("")},
 		"old finding":       {"audit", doctor.Warning, found(8 * 24 * time.Hour)},
 		"finding":           {"audit", doctor.Failure, found(time.Hour)},
-		"little memory":     {"memory", doctor.Warning, func(f *doctor.Facts) { f.Machine.Memory = 64 << 20 }},
+		"little memory":     {"memory", doctor.Warning, func(f *doctor.Facts) { f.Cluster.Nodes[0].Memory = 64 << 20 }},
+		"few files":         {"files", doctor.Warning, func(f *doctor.Facts) { f.Cluster.Nodes[0].Files = 1999 }},
+		"unknown limits":    {"", doctor.OK, func(f *doctor.Facts) { f.Cluster.Nodes[0].Files, f.Cluster.Nodes[0].Memory = 0, 0 }},
 		"disabled kind": {"kinds", doctor.Warning, func(f *doctor.Facts) {
 			f.Cluster.Undelivered = []string{"default/nats"}
 		}},
@@ -68,6 +72,9 @@ func TestJudge(t *testing.T) {
 		"hidden standbys": {"standbys", doctor.NotChecked, hiddenStandbys},
 		"no bucket": {"archive-store", doctor.Failure, func(f *doctor.Facts) {
 			f.Machine.Archive = doctor.Probe{Asked: true, What: "file:///archive", Problem: "no such directory"}
+		}},
+		"archive of another user": {"archive-store", doctor.NotChecked, func(f *doctor.Facts) {
+			f.Machine.Archive = doctor.Probe{Asked: true, What: "file:///archive", Skipped: "root would write"}
 		}},
 		"archive behind": {"archive-days", doctor.Warning, func(f *doctor.Facts) {
 			f.Machine.Archive, f.Cluster.ArchiveBehind = doctor.Probe{Asked: true}, 3
@@ -194,8 +201,7 @@ func TestJudgeUnreachable(t *testing.T) {
 		}
 	}
 	require.Equal(t, map[string]doctor.Status{
-		"connection": doctor.Failure, "files": doctor.OK, "memory": doctor.OK, "certificate": doctor.OK,
-		"commands": doctor.OK,
+		"connection": doctor.Failure, "certificate": doctor.OK, "commands": doctor.OK,
 	}, checked)
 }
 

@@ -8,9 +8,6 @@ import (
 // Machine is what the machine that runs doctor reports. It should be one that runs a node.
 type Machine struct {
 	Now         time.Time    // wall clock, when the database answered
-	Slots       int          // attempts at the same time
-	Files       uint64       // how many files and connections a process may open; 0: unknown
-	Memory      uint64       // bytes that the process may use; 0: no limit
 	Certificate *Certificate // nil: TLS is off
 	Self        Probe        // of the API's own address
 	Archive     Probe        // of the archive of history; not asked if there is none
@@ -28,6 +25,7 @@ type Probe struct {
 	Asked   bool
 	What    string
 	Problem string // empty: it worked
+	Skipped string // why it was not tried; empty: it was
 }
 
 const (
@@ -100,40 +98,45 @@ func (f *Facts) timeZones() verdict {
 	return ok("all nodes have the same rules")
 }
 
-// nodeGroup is the group of checks that look at this machine.
+// nodeGroup is the group of checks that look at this machine and at the limits of nodes.
 const nodeGroup = "node"
 
+const noNode = "no node is running"
+
 var nodeChecks = []check{
-	{nodeGroup, "files", true, (*Facts).files},
-	{nodeGroup, "memory", true, (*Facts).memory},
+	{nodeGroup, "files", false, (*Facts).files},
+	{nodeGroup, "memory", false, (*Facts).memory},
 	{nodeGroup, "certificate", true, (*Facts).certificate},
 	{nodeGroup, "api", false, (*Facts).api},
 	{nodeGroup, "commands", true, (*Facts).commands},
 }
 
 func (f *Facts) files() verdict {
-	m := &f.Machine
-	if m.Files == 0 {
-		return notChecked("this system reports no limit")
+	for _, n := range f.Cluster.Nodes {
+		if need := uint64(n.Slots) * filesPerSlot; n.Files > 0 && n.Files < need {
+			return warn("Raise its limit: LimitNOFILE in systemd, ulimit -n in a shell.",
+				"node %s may open %d files and connections; its %d slots need %d", n.Name, n.Files, n.Slots, need)
+		}
 	}
-	if need := uint64(m.Slots) * filesPerSlot; m.Files < need {
-		return warn("Raise the limit: LimitNOFILE in systemd, ulimit -n in a shell.",
-			"a process may open %d files and connections; %d slots need %d", m.Files, m.Slots, need)
-	}
-	return ok("a process may open %d, and %d slots need %d", m.Files, m.Slots, m.Slots*filesPerSlot)
+	return f.ofNodes("each node may open two files or connections for each of its slots")
 }
 
 func (f *Facts) memory() verdict {
-	m := &f.Machine
-	need := uint64(minMemory + m.Slots*bytesPerSlot)
-	switch {
-	case m.Memory == 0:
-		return ok("not limited")
-	case m.Memory < need:
-		return warn("Raise the memory limit of the container or unit, or lower slots.",
-			"the limit is %d MiB; %d slots need about %d MiB", m.Memory>>20, m.Slots, need>>20)
+	for _, n := range f.Cluster.Nodes {
+		if need := uint64(minMemory + n.Slots*bytesPerSlot); n.Memory > 0 && n.Memory < need {
+			return warn("Raise the memory limit of its container or unit, or lower slots.",
+				"the limit of node %s is %d MiB; its %d slots need about %d MiB", n.Name, n.Memory>>20, n.Slots, need>>20)
+		}
 	}
-	return ok("limited to %d MiB", m.Memory>>20)
+	return f.ofNodes("no node has a memory limit that is too low for its slots")
+}
+
+// ofNodes is the verdict on nodes without a fault.
+func (f *Facts) ofNodes(text string) verdict {
+	if len(f.Cluster.Nodes) == 0 {
+		return notChecked(noNode)
+	}
+	return ok("%s", text)
 }
 
 func (f *Facts) certificate() verdict {
@@ -157,7 +160,7 @@ func (f *Facts) api() verdict {
 	p := f.Machine.Self
 	switch {
 	case !p.Asked:
-		return notChecked("no node is running")
+		return notChecked(noNode)
 	case p.Problem != "":
 		return fail("Check that the node runs (its log, /healthz). If it does, set api.url to an address at which targets and "+
 			"workers reach it.",

@@ -16,14 +16,11 @@ var useChecks = []check{
 }
 
 func (f *Facts) kinds() verdict {
-	switch kinds := f.Cluster.Undelivered; {
-	case len(f.Cluster.Nodes) == 0:
-		return notChecked("no node is running")
-	case len(kinds) > 0:
+	if kinds := f.Cluster.Undelivered; len(f.Cluster.Nodes) > 0 && len(kinds) > 0 {
 		return warn("Add the kinds to targets.kinds of all nodes, or set command.enabled, and restart them. Or delete the jobs.",
 			"runs wait because no node delivers to the kind of target of their jobs: %s", strings.Join(kinds, ", "))
 	}
-	return ok("nodes deliver to all kinds of targets that jobs have")
+	return f.ofNodes("nodes deliver to all kinds of targets that jobs have")
 }
 
 func (f *Facts) workers() verdict {
@@ -65,6 +62,8 @@ func (f *Facts) archiveStore() verdict {
 	switch a := f.Machine.Archive; {
 	case !a.Asked:
 		return ok(noArchive)
+	case a.Skipped != "":
+		return notChecked("%s: %s", a.What, a.Skipped)
 	case a.Problem != "":
 		return fail("Check archive.url, its keys and its network.", "the archive %s cannot be used: %s", a.What, a.Problem)
 	}

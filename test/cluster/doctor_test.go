@@ -238,7 +238,7 @@ var doctorFaults = []doctorFault{
 		return func() { p.sql(`UPDATE cluster SET held_until = held_from`) }
 	}},
 	{"archive-store", doctor.Failure, func(p *patient) func() {
-		return p.asked("BELFRY_ARCHIVE_URL=file:///dev/null/archive")
+		return p.asked("BELFRY_ARCHIVE_URL=file:///dev/null")
 	}},
 	{"archive-days", doctor.Failure, func(p *patient) func() {
 		p.sql(`UPDATE archive_setting SET required = true`) // otherwise a node drops the days
@@ -371,7 +371,7 @@ var doctorFaults = []doctorFault{
 			p.sql(`DELETE FROM run`)
 		}
 	}},
-	{"files", doctor.Warning, func(p *patient) func() { return p.asked("BELFRY_SLOTS=100000") }},
+	{"files", doctor.Warning, func(p *patient) func() { return p.second("BELFRY_SLOTS=100000") }},
 	{"certificate", doctor.Failure, func(p *patient) func() { return p.certificate(-time.Hour) }},
 	{"certificate", doctor.Warning, func(p *patient) func() { return p.certificate(24 * time.Hour) }},
 	{"api", doctor.Failure, func(p *patient) func() {
