@@ -183,7 +183,7 @@ $(TOOLS)/compose/installed: dev/compose/requirements.txt
 test-install: $(TOOLS)/nfpm ## install two nodes from nothing with the commands of the guide, on two machines with Debian that are booted (3 minutes)
 	test/deploy/install
 
-test-systemd: ## boot a Debian with systemd and PostgreSQL, and run a node under its unit, with and without commands (3 minutes)
+test-systemd: $(TOOLS)/nfpm ## boot a Debian with systemd and PostgreSQL, and run a node under its unit, with and without commands (3 minutes)
 	test/deploy/systemd
 
 quickstart: ## do what the README's start says, in an empty directory, until a run is in history

@@ -308,7 +308,14 @@ func TestWarnings(t *testing.T) {
 	require.NoError(t, os.Chmod(private, 0o600))
 	others := func(path string) string {
 		return "the keyset for secrets is in " + path + ", which other users of this machine can read; " +
-			"let only this program's user read it: chmod 600"
+			"let only the user or the group of the nodes read it: chmod 600, or with that group chmod 640"
+	}
+	forNodes := write(t, "nodes.json", "{}")
+	require.NoError(t, os.Chmod(forNodes, 0o640))
+	if os.Getuid() == 0 { // others cannot give files to the group of the nodes
+		require.NoError(t, os.Chown(forNodes, 0, 65534))
+	} else {
+		require.NoError(t, os.Chmod(forNodes, 0o600))
 	}
 	for name, tc := range map[string]struct{ environ, flags, want string }{
 		"open to all": {
@@ -350,6 +357,7 @@ func TestWarnings(t *testing.T) {
 		},
 		"keyset for a group":          {"BELFRY_SECRETS_KEYSET_FILE=" + keyset, "", others(keyset)},
 		"keyset in the configuration": {"", "--config " + withKeyset, others(withKeyset)},
+		"keyset for the nodes' group": {"", "--secrets-keyset-file " + forNodes, ""},
 		"keyset for this user":        {"", "--secrets-keyset-file " + private, ""},
 		"keyset in the environment":   {"BELFRY_SECRETS_KEYSET={}", "", ""},
 		"a token in the clear": {

@@ -264,8 +264,8 @@ func (v *Values) warnPassword(warn func(format string, args ...any)) {
 	}
 }
 
-// warnKeyset warns about a keyset that others can read. A file of another user, such as a mounted secret, may be readable
-// by a group so that this process can read it.
+// warnKeyset warns about a keyset that others can read. A group may read it if that is how the node gets it: the file is of
+// another user, such as a mounted secret, or root gave it to the group of the nodes.
 func (v *Values) warnKeyset(warn func(format string, args ...any)) {
 	const key = "secrets.keyset"
 	if v.Secrets.Keyset == "" {
@@ -287,8 +287,8 @@ func (v *Values) warnKeyset(warn func(format string, args ...any)) {
 	}
 	mode := info.Mode().Perm()
 	if mode&0o004 != 0 || mode&0o040 != 0 && own && isOurs(info) {
-		warn("the keyset for secrets is in %s, which other users of this machine can read; let only this program's user "+
-			"read it: chmod 600", path)
+		warn("the keyset for secrets is in %s, which other users of this machine can read; let only the user or the group "+
+			"of the nodes read it: chmod 600, or with that group chmod 640", path)
 	}
 }
 

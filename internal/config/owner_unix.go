@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// isOurs reports whether the user of this process owns a file.
+// isOurs reports whether a file is of the user and of the group of this process.
 func isOurs(info os.FileInfo) bool {
 	stat, ok := info.Sys().(*syscall.Stat_t)
-	return ok && int(stat.Uid) == os.Getuid()
+	return ok && int(stat.Uid) == os.Getuid() && int(stat.Gid) == os.Getgid()
 }

@@ -37,10 +37,36 @@ program() {
   if [[ -n ${BELFRY_BINARY:-} ]]; then cp "$BELFRY_BINARY" "$1"; else BELFRY_TAGS=server "$here/dev/static" 0.1.0 "$1"; fi
 }
 
-# debian_root DIRECTORY PACKAGE…: a minimal Debian with packages.
+# commands NAME: the commands of docs/guide/install.md in blocks of this name.
+commands() {
+  awk -v fence="\`\`\`sh $1" '$0 == fence {on = 1; next} /^```/ {on = 0} on' "$here/docs/guide/install.md" >"$work/commands-$1"
+  [[ -s $work/commands-$1 ]] || fail "docs/guide/install.md has no commands: $1"
+  cat "$work/commands-$1"
+}
+
+# debian_root DIRECTORY PACKAGE…: a minimal Debian with packages. DEBIAN_ROOT names the archive of one that has them.
 debian_root() {
   local dir=$1 packages
   shift
   packages=$(IFS=,; echo "$*")
-  mmdebstrap --quiet --variant=minbase ${packages:+--include="$packages"} bookworm "$dir"
+  if [[ -n ${DEBIAN_ROOT:-} ]]; then
+    mkdir -p "$dir" && tar -C "$dir" -xf "$DEBIAN_ROOT"
+  else
+    mmdebstrap --quiet --variant=minbase ${packages:+--include="$packages"} bookworm "$dir"
+  fi
 }
+
+# boot NAME: boots the Debian in $work/NAME with systemd, in a network of its own. Its first process is then init[NAME].
+declare -A machine init
+boot() {
+  systemd-nspawn --quiet --register=no --keep-unit --private-network -D "$work/$1" --boot >"$work/console-$1" 2>&1 &
+  machine[$1]=$!
+  leader() { init[$1]=$(pgrep -P "${machine[$1]}" | head -1); [[ -n ${init[$1]} ]]; }
+  await 60 "machine $1 starts" leader "$1"
+  cleanup+=("guest $1 systemctl poweroff --force --force 2>/dev/null; wait ${machine[$1]}")
+  booted() { [[ $(guest "$1" systemctl is-system-running) =~ running|degraded ]]; }
+  await 120 "machine $1 has booted" booted "$1"
+}
+
+# guest NAME COMMAND…: runs a command on a machine.
+guest() { nsenter -t "${init[$1]}" -m -u -i -n -p -r -w env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root "${@:2}"; }

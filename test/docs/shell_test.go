@@ -40,7 +40,7 @@ func newDirectory(t *testing.T) string {
 
 // onAMachine are the words after "sh" of blocks that test/deploy executes; TestRestore of test/cluster executes backup.
 var onAMachine = []string{
-	"backup", "install", "install-second", "image", "release",
+	"backup", "install", "install-second", "install-files", "install-archive", "install-doctor", "image", "release",
 	"kubernetes", "compose-start", "compose-key", "compose-job", "compose-worker",
 }
 
