@@ -144,12 +144,11 @@ test-docs: ## execute or validate every code block of the documentation, and cou
 	@dev/need curl
 	$(RAM) $(call logged,./test/docs,^TestEveryBlock$$,10m)
 
-test-deploy: $(TOOLS)/actionlint $(TOOLS)/nfpm $(TOOLS)/compose/installed ## test what is shipped in addition to the program, in its short form: units, release, compose, images, alerts, dashboards, site
-	@dev/need systemd-analyze buildah podman runc rpm npm jq minisign prometheus
+test-deploy: $(TOOLS)/actionlint $(TOOLS)/nfpm $(TOOLS)/compose/installed ## test what is shipped in addition to the program, in its short form: units, release, images, package and compose with a run, alerts, dashboards, site
+	@dev/need systemd-analyze rpm npm jq minisign prometheus
 	test/deploy/units
 	test/deploy/release
-	test/deploy/compose config
-	$(RAM) test/deploy/images
+	$(RAM) test/deploy/starts
 	dev/grafana/test
 	ACTIONLINT=$(TOOLS)/actionlint go test -count=1 ./test/deploy
 	$(MAKE) --no-print-directory docs-site
