@@ -3,7 +3,13 @@
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd -P)
 tools=$here/.tools
 
-fail() { echo "FAIL: $*" >&2; exit 1; }
+declare -A machine init # see boot
+fail() {
+  local name
+  for name in "${!init[@]}"; do guest "$name" journalctl -u belfry --no-pager --lines 10 >&2 || true; done
+  echo "FAIL: $*" >&2
+  exit 1
+}
 ok() { echo "ok: $*"; }
 
 ((EUID == 0)) || fail "this test needs root: it creates file system roots, packages and images"
@@ -18,10 +24,10 @@ finish() {
 }
 trap finish EXIT
 
-# await SECONDS WHAT COMMAND…: repeats a command until it succeeds. The limit only ends a hang.
+# await WHAT COMMAND…: repeats a command until it succeeds. The limit only ends a hang, however busy the machine is.
 await() {
-  local until=$((SECONDS + $1)) what=$2
-  shift 2
+  local until=$((SECONDS + 300)) what=$1
+  shift
   until "$@" >/dev/null 2>&1; do
     ((SECONDS < until)) || fail "waited in vain until $what"
     sleep 0.2
@@ -57,15 +63,14 @@ debian_root() {
 }
 
 # boot NAME: boots the Debian in $work/NAME with systemd, in a network of its own. Its first process is then init[NAME].
-declare -A machine init
 boot() {
   systemd-nspawn --quiet --register=no --keep-unit --private-network -D "$work/$1" --boot >"$work/console-$1" 2>&1 &
   machine[$1]=$!
   leader() { init[$1]=$(pgrep -P "${machine[$1]}" | head -1); [[ -n ${init[$1]} ]]; }
-  await 60 "machine $1 starts" leader "$1"
+  await "machine $1 starts" leader "$1"
   cleanup+=("guest $1 systemctl poweroff --force --force 2>/dev/null; wait ${machine[$1]}")
   booted() { [[ $(guest "$1" systemctl is-system-running) =~ running|degraded ]]; }
-  await 120 "machine $1 has booted" booted "$1"
+  await "machine $1 has booted" booted "$1"
 }
 
 # guest NAME COMMAND…: runs a command on a machine.
