@@ -233,6 +233,12 @@ func TestTLS(t *testing.T) {
 	status, answer, _ := c.call("GET", "/api/v1/self", "")
 	require.Equal(t, http.StatusOK, status)
 	require.Equal(t, "default", answer["namespace"])
+	for _, path := range []string{"/ui/", "/healthz", "/api/v1/self", "/nothing"} {
+		response, err := c.http.Get(c.base + path)
+		require.NoError(t, err)
+		require.NoError(t, response.Body.Close())
+		require.Equal(t, "max-age=31536000", response.Header.Get("Strict-Transport-Security"), path)
+	}
 	response, err := c.http.Get(c.base + "/metrics")
 	require.NoError(t, err)
 	metrics, err := io.ReadAll(response.Body)

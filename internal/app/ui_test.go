@@ -44,6 +44,7 @@ func checkHeaders(t *testing.T, h http.Header, policy, what string) {
 	} {
 		require.Equal(t, []string{want}, h.Values(name), "%s of %s", name, what)
 	}
+	require.Empty(t, h.Values("Strict-Transport-Security"), "%s, without TLS", what)
 	for name := range h {
 		require.False(t, strings.HasPrefix(name, "Access-Control"), "%s has %s: there is no CORS", what, name)
 	}
