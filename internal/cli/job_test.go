@@ -210,6 +210,39 @@ func TestLogin(t *testing.T) {
 	require.Equal(t, a.Key, got.Key, "a wrong key is not saved")
 }
 
+// TestLoginSendsNoKeyInClear: a server on another machine needs TLS, unless the user says otherwise. 0.0.0.0 leads to
+// this machine too, although it does not look so.
+func TestLoginSendsNoKeyInClear(t *testing.T) {
+	t.Parallel()
+	a := clitest.New(t, New)
+	elsewhere := strings.Replace(a.URL, "127.0.0.1", "0.0.0.0", 1)
+	require.NotEqual(t, a.URL, elsewhere)
+	env := map[string]string{"HOME": t.TempDir()}
+	getenv := func(name string) string { return env[name] }
+	login := func(flags ...string) error {
+		cmd := newLogin()
+		cmd.SetOut(t.Output())
+		cmd.SetErr(t.Output())
+		cmd.SetIn(strings.NewReader(a.Key + "\n"))
+		require.NoError(t, cmd.ParseFlags(append(flags, "--server", elsewhere)))
+		cmd.SetContext(t.Context())
+		return saveLogin(cmd, getenv)
+	}
+	require.ErrorContains(t, login(), "http would send the key to it in clear text; use https, or --insecure")
+	_, err := remote.FindLogin("", "", getenv)
+	require.ErrorContains(t, err, "no server is named", "nothing is saved")
+	env["BELFRY_INSECURE"] = "true"
+	require.NoError(t, login())
+	env["BELFRY_INSECURE"] = ""
+	saved, err := remote.FindLogin("", "", getenv)
+	require.NoError(t, err)
+	require.True(t, saved.Insecure, "saved with the server")
+	saved, err = remote.FindLogin("http://other", "k", getenv)
+	require.NoError(t, err)
+	require.False(t, saved.Insecure, "and for no other")
+	require.NoError(t, login("--insecure"))
+}
+
 func TestLabelList(t *testing.T) {
 	t.Parallel()
 	a := clitest.New(t, New)

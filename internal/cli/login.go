@@ -41,7 +41,7 @@ func saveLogin(cmd *cobra.Command, getenv func(string) string) error {
 	to := remote.Login{
 		Server: cmp.Or(f.Lookup("server").Value.String(), getenv("BELFRY_SERVER")),
 		Key:    cmp.Or(f.Lookup("key").Value.String(), getenv("BELFRY_KEY")),
-		From:   "you",
+		From:   "you", Insecure: remote.AllowsInsecure(cmd, getenv),
 	}
 	if to.Server == "" {
 		return usage.Errorf("which server? belfry login --server https://belfry.example.com")

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
 	"time"
@@ -71,10 +72,24 @@ func UserAgent(name string) Option { return func(d *doer) { d.agent = name } }
 // Default 4.
 func Tries(n int) Option { return func(d *doer) { d.tries = max(n, 1) } }
 
+// Insecure allows a server on another machine without TLS, for use where something else protects the connection.
+func Insecure() Option { return func(d *doer) { d.insecure = true } }
+
+// ErrInsecure means that the key would cross a network in clear text.
+var ErrInsecure = errors.New("belfry: the server is on another machine, and http would send the key to it in clear text; " +
+	"use https, or the option Insecure if something else protects the connection")
+
+// onThisMachine reports whether requests to a host do not cross a network.
+func onThisMachine(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
+}
+
 // noRedirect refuses to follow a redirect, which would send the key to another address. Belfry sends none.
 func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// New creates a Client for a server, such as https://belfry.example.com, and an API key (bfk_…).
+// New creates a Client for a server, such as https://belfry.example.com, and an API key (bfk_…). A server on another
+// machine needs https: see [Insecure].
 func New(server, key string, opts ...Option) (*Client, error) {
 	server = strings.TrimSuffix(strings.TrimRight(server, "/"), "/api/v1")
 	base, err := url.Parse(strings.TrimRight(server, "/"))
@@ -91,6 +106,9 @@ func New(server, key string, opts ...Option) (*Client, error) {
 	}
 	for _, o := range opts {
 		o(d)
+	}
+	if base.Scheme == "http" && !d.insecure && !onThisMachine(base.Hostname()) {
+		return nil, ErrInsecure
 	}
 	api, err := NewClientWithResponses(base.String(), WithHTTPClient(d))
 	if err != nil {

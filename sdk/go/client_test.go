@@ -153,8 +153,22 @@ func TestProblems(t *testing.T) {
 			t.Errorf("%q passes for a server", server)
 		}
 	}
-	if _, err := New("http://x", ""); err == nil {
+	if _, err := New("http://localhost", ""); err == nil {
 		t.Error("no key passes for one")
+	}
+}
+
+// A key in clear text would be known to all on the way, so the client sends none unless it is told to.
+func TestKeysStayOffTheNetwork(t *testing.T) {
+	t.Parallel()
+	for server, ok := range map[string]bool{
+		"http://belfry.example.com": false, "http://192.0.2.1:8420": false, "http://localhost.example.com": false,
+		"https://belfry.example.com": true, "http://localhost:8420": true, "http://127.0.0.2": true, "http://[::1]:8420": true,
+	} {
+		_, err := New(server, "bfk_x")
+		equal(t, !ok, errors.Is(err, ErrInsecure))
+		_, err = New(server, "bfk_x", Insecure())
+		equal(t, nil, err)
 	}
 }
 

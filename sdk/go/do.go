@@ -23,6 +23,7 @@ type doer struct {
 	http       *http.Client
 	key, agent string
 	tries      int
+	insecure   bool
 }
 
 // Do implements HttpRequestDoer for the generated client.

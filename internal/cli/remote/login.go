@@ -17,7 +17,9 @@ import (
 type Login struct {
 	Server string `yaml:"server"`
 	Key    string `yaml:"key"`
-	From   string `yaml:"-"` // where the key was found, for error messages
+	// Insecure allows a server on another machine without TLS.
+	Insecure bool   `yaml:"insecure,omitempty"`
+	From     string `yaml:"-"` // where the key was found, for error messages
 }
 
 // FindLogin takes the server and the key each from the flag, else from the environment, else from the
@@ -48,7 +50,7 @@ func FindLogin(server, key string, getenv func(string) string) (Login, error) {
 	}
 	// Send a saved key only to the server that it was saved for.
 	if to.Server == "" || to.Server == saved.Server {
-		to.Server = cmp.Or(to.Server, saved.Server)
+		to.Server, to.Insecure = cmp.Or(to.Server, saved.Server), saved.Insecure
 		if to.Key == "" {
 			to.Key, to.From = saved.Key, name
 		}

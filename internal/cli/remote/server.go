@@ -45,6 +45,7 @@ func Flags(cmd *cobra.Command) *cobra.Command {
 	f := cmd.PersistentFlags()
 	f.String("server", "", "URL of a Belfry server (or BELFRY_SERVER, or belfry login)")
 	f.String("key", "", "API key; other users of this machine can see it, so prefer BELFRY_KEY or belfry login")
+	f.Bool("insecure", false, "send the key to another machine without TLS (or BELFRY_INSECURE=true)")
 	f.StringP("output", "o", usage.Table, "table, wide, name, json or yaml")
 	return cmd
 }
@@ -81,6 +82,7 @@ func Connect(cmd *cobra.Command, getenv func(string) string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	login.Insecure = login.Insecure || AllowsInsecure(cmd, getenv)
 	r, err := New(cmd, login)
 	if err != nil {
 		return nil, err
@@ -89,9 +91,23 @@ func Connect(cmd *cobra.Command, getenv func(string) string) (*Server, error) {
 	return r, nil
 }
 
+// AllowsInsecure reports whether a flag or a variable allows to send a key over a network without TLS.
+func AllowsInsecure(cmd *cobra.Command, getenv func(string) string) bool {
+	allowed, _ := cmd.Flags().GetBool("insecure")
+	return allowed || getenv("BELFRY_INSECURE") == "true"
+}
+
 // New returns the server of a login. It prints for people.
 func New(cmd *cobra.Command, login Login) (*Server, error) {
-	c, err := belfry.New(login.Server, login.Key, belfry.UserAgent("belfry-cli/"+cmd.Root().Version))
+	opts := []belfry.Option{belfry.UserAgent("belfry-cli/" + cmd.Root().Version)}
+	if login.Insecure {
+		opts = append(opts, belfry.Insecure())
+	}
+	c, err := belfry.New(login.Server, login.Key, opts...)
+	if errors.Is(err, belfry.ErrInsecure) {
+		return nil, usage.Errorf("%s is on another machine, and http would send the key to it in clear text; use https, or "+
+			"--insecure if something else protects the connection", login.Server)
+	}
 	if err != nil {
 		return nil, usage.Wrap(err)
 	}

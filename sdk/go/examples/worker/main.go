@@ -33,7 +33,11 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	client, err := belfry.New(os.Getenv("BELFRY_SERVER"), os.Getenv("BELFRY_KEY"))
+	var opts []belfry.Option
+	if os.Getenv("BELFRY_INSECURE") == "true" { // a private network protects the connection
+		opts = append(opts, belfry.Insecure())
+	}
+	client, err := belfry.New(os.Getenv("BELFRY_SERVER"), os.Getenv("BELFRY_KEY"), opts...)
 	if err != nil {
 		return err
 	}
