@@ -51,7 +51,8 @@ SELECT j.partition, j.id, j.namespace_id, j.cursor_id, j.queue_id, j.version, j.
 
 // jobColumns is what scanJob reads: a job, and what determines when it is due next.
 const jobColumns = jobFields + `,
-       (SELECT c.next_due_at FROM cursor c WHERE c.partition = j.partition AND c.id = j.cursor_id), ` + firstPending + `, (
+       (SELECT c.next_due_at FROM cursor c WHERE c.partition = j.partition AND c.id = j.cursor_id),
+       ` + firstPending + `, (
            SELECT min(r.due_at) FROM run r
            WHERE r.partition = j.partition AND r.job_id = j.id AND r.seq > 0
              AND r.state = 0 /* pending */ AND r.attempt = 0 AND r.due_at > now())`

@@ -101,9 +101,9 @@ func (x *explainer) name() string {
 	return x.Job.Name
 }
 
-// again says how to run an occurrence after all, and suggests the command. Empty means that it cannot run: the
-// job is deleted, or it is yet to come. Any run can be retried. An occurrence without a run of its own can be backfilled, if the
-// schedule of today still has it and does not leave it out.
+// again says how to run an occurrence after all, and suggests the command. Empty means that it cannot run: the job is
+// deleted, or it is yet to come. Any run can be retried. An occurrence without a run of its own can be backfilled, if
+// the schedule of today still has it and does not leave it out.
 func (x *explainer) again(story Story) string {
 	e, at := story.Entry, story.At.UTC()
 	switch {
