@@ -149,3 +149,21 @@ test('the two modes of runs, and a deleted job', async ({ user: page }) => {
   await expect(page.getByText('This job is deleted.')).toBeVisible();
   await expect(page.getByRole('button', { name: 'Trigger…' })).toHaveCount(0);
 });
+
+test('the timeline has today, and any time can be explained', async ({ user: page }) => {
+  await page.goto(`${place().url}/ui/jobs/certificate-renew?zoom=month`);
+  await expect(page.getByRole('button', { name: /no occurrence$/ }).first()).toBeVisible();
+  await page.goto(`${place().url}/ui/jobs/nightly-report`);
+  await page.getByRole('textbox', { name: /^Explain a time/ }).fill('2026-01-05 12:34');
+  await page.keyboard.press('Enter');
+  await expect(page).toHaveURL(/at=2026-01-05T11%3A34/);
+  await expect(page.getByRole('region', { name: 'The occurrence that is chosen' })).toContainText('12:34');
+});
+
+test('what was missed is on the overview, and late runs say what they wait for', async ({ user: page }) => {
+  await expect(page.getByText(/occurrences? (was|were) missed/)).toBeVisible();
+  await expect(page.getByText('Missed, 1 h')).toBeVisible();
+  await expect(page.getByRole('link', { name: 'See the paused jobs' })).toBeVisible();
+  await page.goto(`${place().url}/ui/runs?state=due&queue=media`);
+  await expect(page.getByRole('row', { name: /thumbnail-batch/ }).first()).toContainText('no worker for media.thumbnail');
+});

@@ -90,7 +90,9 @@ export function Login() {
           value={key}
           onChange={(e) => setKey(e.currentTarget.value)}
           autoComplete="current-password"
-          data-autofocus
+          // The page has no other purpose.
+          // oxlint-disable-next-line jsx-a11y/no-autofocus
+          autoFocus
           spellCheck={false}
           description="It is sent once, and is not kept in the browser."
         />

@@ -27,7 +27,7 @@ export function Page({ title, name, sub, actions, crumbs, children }: PageProps)
     <div className={css.page}>
       {crumbs && (
         <nav aria-label="Breadcrumb" className={css.crumbs}>
-          {crumbs.map((c) => <span key={c.label}><Link {...c.link}>{c.label}</Link><Icon name="right" size={12} /></span>)}
+          {crumbs.map((c, i) => <span key={c.label}>{i > 0 && <Icon name="right" size={12} />}<Link {...c.link}>{c.label}</Link></span>)}
         </nav>
       )}
       <header className={css.header}>

@@ -21,6 +21,8 @@ export function useNow(every = 1000): number {
   return at;
 }
 
+const year = (ms: number): number => new Date(ms).getUTCFullYear();
+
 type WhenProps = {
   /** RFC 3339, or milliseconds. */
   at: string | number;
@@ -48,7 +50,11 @@ export function When({ at, zone, local, seconds, utc = true, ago = false }: When
   const day = mode === 'job' && local ? date(Date.parse(localParts(local).date + 'T00:00:00Z')) : date(ms, shown);
   return (
     <time className={css.when} dateTime={new Date(ms).toISOString()}>
-      <span className={css.day}>{day}</span> {time} <span className="dim">{o}</span>
+      <span className={css.day}>
+        {day}
+        {year(ms) === year(current) ? '' : ` ${year(ms)}`}
+      </span>{' '}
+      {time} <span className="dim">{o}</span>
       {utc && o !== 'UTC' && <span className={css.utc}>{clock(ms, 'UTC', seconds)}Z</span>}
       {ago && <span className={css.ago}>{relative(ms, current)}</span>}
     </time>

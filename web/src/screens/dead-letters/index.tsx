@@ -10,7 +10,7 @@ import { useUrl, type Search } from '../../lib/search';
 import { useAction } from '../../ui/action';
 import { Button, Chip, Tag, TextButton } from '../../ui/control';
 import { Icon } from '../../ui/icon';
-import { Mark } from '../../ui/mark';
+import { Mark, reasonText } from '../../ui/mark';
 import { Page } from '../../ui/page';
 import { Empty, Loaded } from '../../ui/state';
 import { Table } from '../../ui/table';
@@ -143,7 +143,7 @@ function Group({
                   <Tag tone="bad">{g.status}</Tag>{' '}
                 </>
               ) : null}
-              {g.reason} · queue {g.queue}
+              {reasonText(g.reason)} · queue {g.queue}
               {by !== 'job' && <> · last in {g.job_name ?? 'a deleted job'}</>}
             </span>
           </span>
@@ -220,13 +220,13 @@ function Letters({ filter, group }: { filter: Record<string, string>; group: Dea
                     ),
                 },
                 { head: 'Failed', cell: (l) => <When at={l.failed_at} seconds utc={false} ago />, className: css.failedColumn },
-                { head: 'Due', cell: (l) => <When at={l.due_at} utc={false} />, width: '170px', from: 'desktop' },
+                { head: 'Due', cell: (l) => <When at={l.due_at} utc={false} seconds />, width: '170px', from: 'desktop' },
                 { head: 'Attempts', cell: (l) => l.attempt, width: '80px', right: true, from: 'tablet' },
                 {
                   head: 'Run',
                   cell: (l) => (
-                    <Link to="/runs/$run" params={{ run: l.run }} className={`mono ${css.run}`}>
-                      {l.run}
+                    <Link to="/runs/$run" params={{ run: l.run }} className={`mono ${css.run}`} title={l.run}>
+                      …{l.run.slice(-14)}
                     </Link>
                   ),
                   from: 'tablet',
@@ -246,7 +246,7 @@ function Letters({ filter, group }: { filter: Record<string, string>; group: Dea
                             >
                               Redrive
                             </Button>
-                            <Button tone="quiet" onClick={() => discard.mutate(l.run)}>
+                            <Button tone="quiet" className="bad" onClick={() => discard.mutate(l.run)}>
                               Discard
                             </Button>
                           </span>

@@ -52,7 +52,7 @@ export function nowAt(columns: TimelineColumn[], now: number, from: number, to: 
   let n = 0;
   for (const c of columns) {
     if (c.kind === 'one' ? c.at <= now : c.to <= now) n++;
-    else if (c.kind === 'many' && c.at < now) return n + (now - c.at) / (c.to - c.at);
+    else if (c.kind !== 'one' && c.at < now) return n + (now - c.at) / (c.to - c.at);
     else break;
   }
   return n;

@@ -46,8 +46,10 @@ test('each occurrence has exactly one mark, and columns have the counts of their
     check(columns.every((c, i) => i === 0 || columns[i - 1]!.at <= c.at), 'the columns are in the order of time');
     const singles = columns.filter((c) => c.kind === 'one');
     if (t.items.length <= most) {
-      check(columns.length === t.items.length && new Set(singles.map((c) => c.item)).size === t.items.length,
+      check(singles.length === t.items.length && new Set(singles.map((c) => c.item)).size === t.items.length,
         'one column for each occurrence');
+      check(t.items.length === 0 || columns.filter((c) => c.kind !== 'one').every((c) => c.kind === 'none'
+        && !singles.some((s) => s.at >= c.at && s.at < c.to && !zone)), 'other columns are times without an occurrence');
       return;
     }
     check(singles.length === 0, 'no occurrence has a column besides');
@@ -124,4 +126,16 @@ test('the range in view has the length of its zoom and contains what was asked f
     const own = rangeOf(zoom, start);
     expect(start >= own.from && start < own.to).toBe(true);
   }));
+});
+
+test('a time without an occurrence has a column, such as today', () => {
+  const [from, to] = [Date.parse('2026-11-01T00:00:00Z'), Date.parse('2026-12-01T00:00:00Z')];
+  const items = ['01', '08', '15', '22', '29'].map((d) => ({
+    due_at: `2026-11-${d}T02:00:00Z`, local: `2026-11-${d}T02:00:00Z`, origin: 'schedule', state: 'succeeded',
+  }));
+  const columns = layout({ from, to, items: items as never });
+  expect(columns).toHaveLength(60); // half days
+  expect(columns.filter((c) => c.kind === 'one')).toHaveLength(5);
+  const now = Date.parse('2026-11-18T15:00:00Z');
+  expect(columns.some((c) => c.kind === 'none' && c.at <= now && c.to > now)).toBe(true);
 });

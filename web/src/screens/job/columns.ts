@@ -6,7 +6,8 @@ import {
 import { kindOf, word } from '../../ui/mark';
 
 // How occurrences become columns. Up to `most` items in view have a column each, so that every occurrence can be chosen. More are
-// put together into columns of equal time, with a count per outcome. Nothing is left out and nothing is counted twice.
+// put together into columns of equal time, with a count per outcome. Nothing is left out and nothing is counted twice. Times without an
+// occurrence have columns too, so that today is there, and can be asked about.
 
 export const most = 60;
 
@@ -18,7 +19,9 @@ export type Counts = Record<OutcomeKey, number>;
 
 export type OneColumn = { kind: 'one'; at: number; item: TimelineItem };
 export type ManyColumn = { kind: 'many'; at: number; to: number; counts: Counts; total: number; slowest: number };
-export type TimelineColumn = OneColumn | ManyColumn;
+/** A time without an occurrence. */
+export type NoColumn = { kind: 'none'; at: number; to: number };
+export type TimelineColumn = OneColumn | ManyColumn | NoColumn;
 
 export const noCounts = (): Counts => Object.fromEntries(outcomes.map((k) => [k, 0])) as Counts;
 
@@ -54,11 +57,19 @@ type Input = { from: number; to: number; items: TimelineItem[]; buckets?: Timeli
  * hours begin when they do there.
  */
 export function layout({ from, to, items, buckets }: Input, offset: (at: number) => number = () => 0): TimelineColumn[] {
-  if (!buckets?.length && items.length <= most) {
-    return items.map((item) => ({ kind: 'one' as const, at: Date.parse(item.due_at), item })).sort((a, b) => a.at - b.at);
-  }
   const step = stepFor(from, to);
   const slot = (at: number) => Math.floor((at + offset(at)) / step);
+  if (!buckets?.length && items.length <= most) {
+    const ones = items.map((item): OneColumn => ({ kind: 'one', at: Date.parse(item.due_at), item }));
+    if (ones.length === 0) return [];
+    const taken = new Set(ones.map((c) => slot(c.at)));
+    const none: NoColumn[] = [];
+    for (let at = from; at < to; at += step) {
+      const begin = slot(at) * step - offset(at);
+      if (!taken.has(slot(at))) none.push({ kind: 'none', at: begin, to: begin + step });
+    }
+    return [...ones, ...none].sort((a, b) => a.at - b.at);
+  }
   const columns = new Map<number, ManyColumn>();
   const column = (at: number): ManyColumn => {
     const n = slot(at);
@@ -139,8 +150,8 @@ export function gapOf(times: number[]): number | undefined {
 
 /** A column in words, for screen readers and the tooltip. */
 export function columnText(c: TimelineColumn, zone: string, mode: ZoneMode): string {
-  if (c.kind === 'many') {
-    const parts = outcomes.filter((k) => c.counts[k] > 0).map((k) => `${count(c.counts[k])} ${k}`);
+  if (c.kind !== 'one') {
+    const parts = c.kind === 'none' ? [] : outcomes.filter((k) => c.counts[k] > 0).map((k) => `${count(c.counts[k])} ${k}`);
     const end = c.to - c.at >= day ? `${date(c.to, zone)}` : clock(c.to, zone, c.to - c.at < minute);
     const begin = `${date(c.at, zone)} ${clock(c.at, zone, c.to - c.at < minute)}`;
     return `${begin} to ${end}: ${parts.length > 0 ? parts.join(', ') : 'no occurrence'}`;

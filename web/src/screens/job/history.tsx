@@ -73,6 +73,7 @@ export function History({ job, deleted = false }: { job: Job; deleted?: boolean 
             </span>
           )}
           <span className="grow" />
+          <Explain offset={offset} zone={zone} choose={choose} />
           <SegmentedControl
             aria-label="Length of the time in view"
             size="xs"
@@ -90,8 +91,8 @@ export function History({ job, deleted = false }: { job: Job; deleted?: boolean 
         <Loaded query={timeline} rows={4}>
           {(t: Timeline) => (
             <>
-              <Completeness timeline={t} />
-              <TimelineView timeline={t} offset={offset} selected={chosen} choose={(i) => choose(i.due_at)} zoomTo={zoomTo} />
+              <Completeness timeline={t} job={job} />
+              <TimelineView timeline={t} offset={offset} selected={chosen} choose={choose} zoomTo={zoomTo} />
             </>
           )}
         </Loaded>
@@ -138,8 +139,35 @@ export function History({ job, deleted = false }: { job: Job; deleted?: boolean 
   );
 }
 
+/** Asks about any time, such as one without an occurrence. */
+function Explain({ zone, offset, choose }: { zone: string; offset: (at: number) => number; choose: (at: string) => void }) {
+  const [text, setText] = useState('');
+  const local = Date.parse(`${text.trim().replace(' ', 'T')}Z`);
+  const wrong = text.trim() !== '' && Number.isNaN(local);
+  return (
+    <form
+      className={css.explain}
+      onSubmit={(e) => {
+        e.preventDefault();
+        if (!Number.isNaN(local)) choose(new Date(local - offset(local - offset(local))).toISOString());
+      }}
+    >
+      <input
+        aria-label={`Explain a time, in ${zone}`}
+        title={`Why did it run, or not run, at a time? In ${zone}`}
+        placeholder="Why at 2026-11-18 02:00?"
+        aria-invalid={wrong || undefined}
+        value={text}
+        onChange={(e) => setText(e.currentTarget.value)}
+        spellCheck={false}
+        autoComplete="off"
+      />
+    </form>
+  );
+}
+
 /** Says what the timeline does not show. */
-function Completeness({ timeline: t }: { timeline: Timeline }) {
+function Completeness({ timeline: t, job }: { timeline: Timeline; job: Job }) {
   if (t.partial) {
     return (
       <p className="dim">
@@ -158,7 +186,9 @@ function Completeness({ timeline: t }: { timeline: Timeline }) {
       </p>
     );
   }
-  if (t.history_from > t.from)
+  // The history of a new job begins with it: nothing of it was dropped.
+  const dropped = t.history_from > t.from && job.created_at < t.history_from && !t.items.some((i) => i.due_at < t.history_from && i.run);
+  if (dropped)
     return (
       <p className="dim">
         History is kept from <When at={t.history_from} zone={t.zone} utc={false} /> on.

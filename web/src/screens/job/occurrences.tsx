@@ -4,7 +4,7 @@ import type { Timeline, TimelineBucket, TimelineItem } from '../../api/jobs';
 import { count } from '../../lib/number';
 import { clock } from '../../lib/time';
 import { TextButton } from '../../ui/control';
-import { kindOf, Mark, Outcome, word } from '../../ui/mark';
+import { kindOf, Mark, Outcome, reasonText, word } from '../../ui/mark';
 import { Empty } from '../../ui/state';
 import { Table, type Column } from '../../ui/table';
 import { Took, useZone, When, ZoneContext } from '../../ui/when';
@@ -39,8 +39,8 @@ export function Occurrences({ timeline, selected, choose, zoomTo }: Props) {
     { head: 'Attempts', width: '80px', right: true, from: 'desktop',
       cell: (i) => (i.attempt ? i.attempt : <span className="dim">–</span>) },
     { head: 'Version', width: '70px', right: true, from: 'desktop', cell: (i) => i.version ?? <span className="dim">–</span> },
-    { head: <span className="sr">Run</span>, width: '56px', right: true, from: 'tablet', cell: (i) => i.run && <Link to="/runs/$run"
-      params={{ run: i.run }}>Run</Link> },
+    { head: 'Run', width: '56px', right: true, from: 'tablet', cell: (i) => i.run && i.state !== 'planned' && <Link to="/runs/$run"
+      params={{ run: i.run }}>Open</Link> },
   ];
   return (
     <>
@@ -61,8 +61,9 @@ function Reason({ item }: { item: TimelineItem }) {
   const mark = markOf(item);
   return (
     <span className={css.reason}>
-      {item.state !== 'succeeded' && item.reason && <code>{item.reason}</code>}
-      {item.origin && item.origin !== 'schedule' && <span className="dim">by {item.origin}</span>}
+      {item.state !== 'succeeded' && item.reason && !mark && <span title={item.reason}>{reasonText(item.reason)}</span>}
+      {item.origin && item.origin !== 'schedule'
+        && <span className="dim">{item.origin === 'missed' ? 'caught up' : `by ${item.origin}`}</span>}
       {(item.attempt ?? 0) > 1 && item.state === 'succeeded'
         && <span className="dim">after {item.attempt! - 1} {item.attempt === 2 ? 'retry' : 'retries'}</span>}
       {mark && <span className="dim row"><Mark kind={mark.kind} size={10} label="" />{mark.text}</span>}

@@ -1,6 +1,6 @@
 import { useElementSize } from '@mantine/hooks';
 import { useContext, useEffect, useMemo, useRef, type KeyboardEvent } from 'react';
-import type { Timeline, TimelineItem } from '../../api/jobs';
+import type { Timeline } from '../../api/jobs';
 import { count } from '../../lib/number';
 import { clock } from '../../lib/time';
 import { kindOf, Mark, word, type Kind } from '../../ui/mark';
@@ -17,7 +17,7 @@ type Props = {
   offset: (at: number) => number;
   /** The due time of the occurrence that is chosen. */
   selected: number | undefined;
-  choose: (item: TimelineItem) => void;
+  choose: (at: string) => void;
   zoomTo: (from: number, to: number) => void;
 };
 
@@ -74,11 +74,14 @@ export function TimelineView({ timeline, offset, selected, choose, zoomTo }: Pro
           const text = columnText(c, zone, mode) + (unread(c, timeline) ? ' that was read; choose a shorter time' : '');
           return (
             <button type="button" key={key} {...rest} title={text} aria-pressed={c.kind === 'one' ? i === chosen : undefined}
-              onClick={() => (c.kind === 'one' ? choose(c.item) : zoomTo(c.at, c.to))}>
+              onClick={() => (c.kind === 'many' ? zoomTo(c.at, c.to)
+                : choose(c.kind === 'one' ? c.item.due_at : new Date(c.at).toISOString()))}>
               <span className="sr">{text}{flags[i] ? `, version ${flags[i]}` : ''}</span>
               <span className={css.group} aria-hidden="true">{labels[i]!.group}</span>
               <span className={css.flags} aria-hidden="true">{flags[i] && <i>v{flags[i]}</i>}<Marks column={c} /></span>
-              {c.kind === 'one' ? <One column={c} slowest={slowest} /> : <Many column={c} most={most} />}
+              {c.kind === 'one' && <One column={c} slowest={slowest} />}
+              {c.kind === 'many' && <Many column={c} most={most} />}
+              {c.kind === 'none' && <span className={css.nothing} aria-hidden="true" />}
               <span className={css.tick} aria-hidden="true" data-long={long || undefined}>
                 <span>{labels[i]!.top}</span><b>{i % step === 0 && (!long || i <= columns.length - step) ? labels[i]!.bottom : ''}</b>
               </span>
@@ -101,6 +104,7 @@ const unread = (c: TimelineColumn, t: Timeline): boolean =>
   c.kind === 'many' && ((!!t.covered_from && c.to <= Date.parse(t.covered_from)) || (!!t.covered_to && c.at >= Date.parse(t.covered_to)));
 
 function Marks({ column }: { column: TimelineColumn }) {
+  if (column.kind === 'none') return null;
   if (column.kind === 'many') {
     const { failed, missed, unknown } = column.counts;
     return failed > 0 ? <Mark kind="failed" size={9} label="" /> : missed + unknown > 0 ? <Mark kind="missed" size={9} label="" /> : null;

@@ -6,7 +6,7 @@ import type { Job } from '../../api/jobs';
 import { useSession } from '../../api/session';
 import { commands } from '../../lib/commands';
 import { Button, Command, TextButton } from '../../ui/control';
-import { kindOf, Mark, type Kind } from '../../ui/mark';
+import { kindOf, Mark, reasonText, type Kind } from '../../ui/mark';
 import { Loaded } from '../../ui/state';
 import { When } from '../../ui/when';
 import { now } from '../../lib/time';
@@ -31,7 +31,7 @@ export function kindOfStory(s: Story): Kind {
   return kinds[s.code] ?? 'skipped';
 }
 
-const label = (s: Story): string => s.code.replaceAll('_', ' ') + (s.reason ? `: ${s.reason}` : '');
+const label = (s: Story): string => s.code.replaceAll('_', ' ') + (s.reason ? `: ${reasonText(s.reason)}` : '');
 
 /** What happened to an occurrence and why, in the words of the server. */
 export function WhyPanel({ job, at, choose, close }: { job: Job; at: string; choose: (at: string) => void; close: () => void }) {
@@ -59,7 +59,10 @@ export function WhyPanel({ job, at, choose, close }: { job: Job; at: string; cho
                       utc={false} /></TextButton>)}</p>
                   )}
                   <div className={css.acts}>
-                    {s.run && <Link to="/runs/$run" params={{ run: s.run.id }} className={css.run}>Open the run</Link>}
+                    {s.run && <Link to="/runs/$run" params={{ run: s.run.id }}
+                      className={css.run}>{ran(s) ? 'Open the run' : 'Open its entry'}</Link>}
+                    {s.code.startsWith('queue_') && <Link to="/queues/$queue" params={{ queue: job.queue ?? 'default' }}
+                      className={css.run}>Open the queue</Link>}
                     {may('operator') && mayBackfill(s) && (
                       <Button tone={s.code === 'skipped' || s.code === 'unplanned' ? 'primary' : 'plain'}
                         onClick={() => setBackfill(s.due_at)}>Backfill this occurrence</Button>
@@ -79,6 +82,8 @@ export function WhyPanel({ job, at, choose, close }: { job: Job; at: string; cho
     </section>
   );
 }
+
+const ran = (s: Story): boolean => s.code !== 'skipped' && s.code !== 'planned';
 
 const past = (s: Story): boolean => Date.parse(s.due_at) < now();
 

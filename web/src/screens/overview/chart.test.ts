@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { ceiling, decades, laneMark, logShare, tick } from './chart';
+import { ceiling, decades, laneMark, logShare, tick, missedIn, segments } from './chart';
 
 it('the axis ends at or above the largest bar', () => {
   fc.assert(fc.property(fc.nat(10_000_000), (n) => {
@@ -35,5 +35,13 @@ it('the scale of lateness has up to three lines, the highest at its end', () => 
     for (const ms of lines) expect(tick(ms).length).toBeLessThanOrEqual(6);
   }));
   expect(decades(100).map(tick)).toEqual(['100 ms', '10 ms']);
+  expect([1e6, 1e9].map(tick)).toEqual(['17 min', '278 h']);
   expect(decades(100_000).map(tick)).toEqual(['100 s', '1 s', '10 ms']);
+});
+
+it('says what was missed, and leaves gaps in the line', () => {
+  const at = (i: number, missed: number) => ({ at: new Date(i * 60_000).toISOString(), missed }) as never;
+  expect(missedIn([at(0, 0), at(1, 3), at(2, 0), at(3, 4)])).toEqual({ count: 7, from: 60_000, to: 180_000 });
+  expect(missedIn([at(0, 0)])).toBeUndefined();
+  expect(segments([1, 2, undefined, 3])).toEqual([[[0, 1], [1, 2]], [[3, 3]]]);
 });

@@ -34,7 +34,8 @@ export function decades(top: number): number[] {
 
 /** A power of ten in milliseconds, short enough for an axis. */
 export const tick = (ms: number): string =>
-  ms < 1000 ? `${ms} ms` : ms < 1_000_000 ? `${ms / 1000} s` : `${Math.round(ms / 3_600_000)} h`;
+  ms < 1000 ? `${ms} ms` : ms < 120_000 ? `${ms / 1000} s` : ms < 7_200_000 ? `${Math.round(ms / 60_000)} min`
+    : `${Math.round(ms / 3_600_000)} h`;
 
 /** What the lane between the charts shows for a minute: the worst of what is too rare to be seen in a bar. */
 export function laneMark(m: Minute): Kind | null {
@@ -42,6 +43,25 @@ export function laneMark(m: Minute): Kind | null {
   if (m.failed > 0) return 'failed';
   if (m.missed > 0) return 'missed';
   return m.skipped > 0 ? 'skipped' : null;
+}
+
+/** What was missed in these minutes, and from which minute to which; undefined: nothing. */
+export function missedIn(minutes: Minute[]): { count: number; from: number; to: number } | undefined {
+  const some = minutes.filter((m) => m.missed > 0);
+  if (some.length === 0) return undefined;
+  return { count: some.reduce((n, m) => n + m.missed, 0), from: Date.parse(some[0]!.at), to: Date.parse(some[some.length - 1]!.at) };
+}
+
+/** Lines through the values that there are. Where there is none, the line has a gap. */
+export function segments(values: (number | undefined)[]): [index: number, value: number][][] {
+  const out: [number, number][][] = [];
+  values.forEach((v, i) => {
+    if (v === undefined) return;
+    const last = out[out.length - 1];
+    if (last && last[last.length - 1]![0] === i - 1) last.push([i, v]);
+    else out.push([[i, v]]);
+  });
+  return out;
 }
 
 const said = (m: Minute): string => {
@@ -55,14 +75,13 @@ const said = (m: Minute): string => {
 /** Started per minute, failures and skips in a lane of their own, and the lateness of starts, on one time axis. */
 export function LastHour({ minutes }: { minutes: Minute[] }) {
   const [at, setAt] = useState<number | null>(null);
-  const top = ceiling(Math.max(...minutes.map((m) => m.started), 1));
+  const top = ceiling(Math.max(...minutes.map((m) => m.started + m.missed), 1));
   const slow = Math.max(...minutes.map((m) => m.p99_ms ?? 0), 100);
   const slowTop = 10 ** Math.ceil(Math.log10(slow) + 0.001);
   const step = (width - left) / Math.max(minutes.length, 1);
   const x = (i: number) => left + i * step;
-  const points = minutes.flatMap((m, i) =>
-    m.p99_ms === undefined ? [] : [`${x(i) + step / 2},${line.top + line.height * (1 - logShare(m.p99_ms, slowTop))}`],
-  );
+  const point = ([i, ms]: [number, number]) => `${x(i) + step / 2},${line.top + line.height * (1 - logShare(ms, slowTop))}`;
+  const lines = segments(minutes.map((m) => m.p99_ms));
   const total = minutes.reduce((n, m) => n + m.started, 0);
   const chosen = at === null ? undefined : minutes[at];
   return (
@@ -77,6 +96,11 @@ export function LastHour({ minutes }: { minutes: Minute[] }) {
           <span>
             <Mark kind="failed" size={10} label="" />
             failed
+          </span>
+          <span>
+            <i className={css.missedSwatch} />
+            <Mark kind="missed" size={10} label="" />
+            missed
           </span>
           <span>
             <Mark kind="skipped" size={10} label="" />
@@ -143,13 +167,22 @@ export function LastHour({ minutes }: { minutes: Minute[] }) {
                   className={i === minutes.length - 1 ? css.barNow : css.bar}
                   data-chosen={i === at || undefined}
                 />
+                {m.missed > 0 && (
+                  <rect
+                    x={x(i) + 1}
+                    width={Math.max(step - 2, 1)}
+                    y={bars.top + bars.height - h - Math.max((m.missed / top) * bars.height, 2)}
+                    height={Math.max((m.missed / top) * bars.height, 2)}
+                    className={css.missedBar}
+                  />
+                )}
                 {kind && (
                   <g transform={`translate(${x(i) + step / 2 - 5}, ${lane.top + 4})`}>
                     <Mark kind={kind} size={10} label="" />
                   </g>
                 )}
                 {new Date(m.at).getUTCMinutes() % 10 === 0 && (
-                  <text x={x(i) + step / 2} y={axis} textAnchor="middle">
+                  <text x={Math.min(x(i) + step / 2, width - 16)} y={axis} textAnchor="middle">
                     {clock(Date.parse(m.at))}
                   </text>
                 )}
@@ -159,7 +192,13 @@ export function LastHour({ minutes }: { minutes: Minute[] }) {
           })}
           <line x1={left} x2={width} y1={lane.top} y2={lane.top} className={css.grid} />
           <line x1={left} x2={width} y1={lane.top + lane.height} y2={lane.top + lane.height} className={css.grid} />
-          {points.length > 1 && <polyline points={points.join(' ')} className={css.line} />}
+          {lines.map((l) =>
+            l.length === 1 ? (
+              <circle key={l[0]![0]} cx={point(l[0]!).split(',')[0]} cy={point(l[0]!).split(',')[1]} r={1.5} className={css.line} />
+            ) : (
+              <polyline key={l[0]![0]} points={l.map(point).join(' ')} className={css.line} />
+            ),
+          )}
         </svg>
         <figcaption className={css.caption}>
           {chosen

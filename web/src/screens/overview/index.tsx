@@ -12,7 +12,7 @@ import { kindOf, Mark, Spark, type Kind } from '../../ui/mark';
 import { Section, usePageTitle } from '../../ui/page';
 import { Loaded } from '../../ui/state';
 import { useNow } from '../../ui/when';
-import { LastHour } from './chart';
+import { LastHour, missedIn } from './chart';
 import css from './overview.module.css';
 
 type Overview = Schemas['Overview'];
@@ -36,7 +36,10 @@ function Content({ o }: { o: Overview }) {
   return (
     <>
       <header className={css.verdict}>
-        <Verdict o={o} />
+        <div>
+          <Verdict o={o} />
+          <Missed minutes={o.minutes} />
+        </div>
         <Ledger o={o} />
       </header>
       <Numbers o={o} />
@@ -112,6 +115,27 @@ function Verdict({ o }: { o: Overview }) {
   );
 }
 
+/** Occurrences that no node was there for. They are over, and the verdict of now does not have them. */
+function Missed({ minutes }: { minutes: Overview['minutes'] }) {
+  const missed = missedIn(minutes);
+  if (!missed) return null;
+  return (
+    <p className={css.missed}>
+      <Mark kind="missed" label="" />
+      <span>
+        <b className="num">{plural(missed.count, 'occurrence was', 'occurrences were')} missed</b>{' '}
+        {missed.from === missed.to ? `at ${clock(missed.from)}` : `from ${clock(missed.from)} to ${clock(missed.to)}`} UTC, when no node
+        served them.{' '}
+        <Link to="/runs" search={missedRuns as never}>
+          See which, and backfill them
+        </Link>
+      </span>
+    </p>
+  );
+}
+
+const missedRuns = { state: 'skipped', reason: 'missed', within: '1h' };
+
 function Ledger({ o }: { o: Overview }) {
   if (!o.audit.until)
     return (
@@ -145,7 +169,8 @@ function Numbers({ o }: { o: Overview }) {
     ['Running', capped(o.running, o.late.more), '/runs', { state: 'running' }],
     ['Waiting', capped(o.accepted + o.retrying, o.late.more), '/runs', { state: 'accepted,retrying' }],
     ['Failed, 1 h', count(o.ended_1h.failed) + more, '/runs', { state: 'failed', within: '1h' }, o.ended_1h.failed > 0],
-    ['Skipped, 1 h', count(o.ended_1h.skipped + o.ended_1h.missed) + more, '/runs', { state: 'skipped', within: '1h' }],
+    ['Missed, 1 h', count(o.ended_1h.missed) + more, '/runs', missedRuns, o.ended_1h.missed > 0],
+    ['Skipped, 1 h', count(o.ended_1h.skipped) + more, '/runs', { state: 'skipped', within: '1h' }],
     ['Dead letters', capped(o.dead_letters.count, o.dead_letters.more), '/dead-letters', {}, o.dead_letters.count > 0],
   ];
   return (
@@ -216,33 +241,30 @@ const attentionMark: Record<string, Kind> = {
   queue_paused: 'paused',
   dead_letters: 'failed',
   schedules_broken: 'missed',
+  host_resting: 'late',
+  jobs_paused: 'paused',
+};
+
+/** Where each is looked into. A code that is not here, such as of a newer node, has only its text. */
+const attentionLink = (a: { code: string; queue?: string; cause?: string }): [text: string, to: string, search?: object] | undefined => {
+  if (a.queue) return ['Open queue', `/queues/${encodeURIComponent(a.queue)}`];
+  if (a.cause) return ['Review and redrive', '/dead-letters', { cause: a.cause }];
+  if (a.code === 'host_resting') return ['See the runs that wait', '/runs', { state: 'due' }];
+  if (a.code === 'jobs_paused') return ['See the paused jobs', '/jobs', { state: 'paused' }];
+  return /^(partitions|clock|audit|schedules)/.test(a.code) ? ['Open cluster', '/cluster'] : undefined;
 };
 
 function Attention({ o }: { o: Overview }) {
   const link = (a: Overview['attention'][number]): ReactNode => {
-    if (a.queue)
-      return (
-        <Link to="/queues/$queue" params={{ queue: a.queue }}>
-          Open queue
-          <Icon name="right" size={12} />
-        </Link>
-      );
-    if (a.cause)
-      return (
-        <Link to="/dead-letters" search={{ cause: a.cause } as never}>
-          Review and redrive
-          <Icon name="right" size={12} />
-        </Link>
-      );
-    if (/^(partitions|clock|audit|schedules)/.test(a.code))
-      return (
-        <Link to="/cluster">
-          Open cluster
-          <Icon name="right" size={12} />
-        </Link>
-      );
-    return null;
+    const [text, to, search] = attentionLink(a) ?? [];
+    return text && (
+      <Link to={to} search={(search ?? {}) as never}>
+        {text}
+        <Icon name="right" size={12} />
+      </Link>
+    );
   };
+  const paused = o.paused.jobs > 0 && !o.attention.some((a) => (a.code as string) === 'jobs_paused');
   return (
     <Section
       title={
@@ -251,7 +273,7 @@ function Attention({ o }: { o: Overview }) {
         </>
       }
     >
-      {o.attention.length === 0 && <p className={css.calm}>Nothing needs you.</p>}
+      {o.attention.length === 0 && <p className={css.calm}>Nothing needs your attention.</p>}
       <ul className={css.attention}>
         {o.attention.map((a) => (
           <li key={`${a.code} ${a.queue ?? ''} ${a.cause ?? ''}`}>
@@ -262,6 +284,18 @@ function Attention({ o }: { o: Overview }) {
             </div>
           </li>
         ))}
+        {paused && (
+          <li>
+            <Mark kind="paused" label="" />
+            <div>
+              <p>
+                {o.paused.jobs === 1 && !o.paused.more ? '1 job is' : `${capped(o.paused.jobs, o.paused.more)} jobs are`} paused, by users
+                or by Belfry.
+              </p>
+              {link({ code: 'jobs_paused', text: '', count: o.paused.jobs } as never)}
+            </div>
+          </li>
+        )}
       </ul>
     </Section>
   );

@@ -6,7 +6,7 @@ import { useSession } from '../../api/session';
 import { commands } from '../../lib/commands';
 import { capped, count, plural } from '../../lib/number';
 import { Button, Tag } from '../../ui/control';
-import { Outcome } from '../../ui/mark';
+import { Mark, Outcome } from '../../ui/mark';
 import { Facts, Page, Section } from '../../ui/page';
 import { Empty, Loaded } from '../../ui/state';
 import { Table, type Column } from '../../ui/table';
@@ -16,7 +16,7 @@ import { LimitBar } from '../queues/bar';
 import { Oldest, RunCount } from '../queues/columns';
 import { LimitsDialog, PauseDialog, useResumeQueue } from '../queues/dialogs';
 import { Troubles } from '../queues';
-import { share, troubles, type Queue } from '../queues/limits';
+import { heldBy, share, troubles, type Queue } from '../queues/limits';
 import css from '../queues/queues.module.css';
 
 type Worker = Schemas['WorkerSession'];
@@ -97,9 +97,16 @@ function Number({ name, children, small }: { name: string; children: ReactNode; 
 
 function Content({ queue }: { queue: Queue }) {
   const c = queue.counts;
+  const held = heldBy(queue);
   return (
     <>
       <Troubles list={troubles([queue])} />
+      {held && troubles([queue]).length === 0 && (
+        <p className="warn row">
+          <Mark kind="late" label="" />
+          {plural(Math.max(c!.due, c!.waiting), 'run')} due: {held}.
+        </p>
+      )}
       {c && (
         <dl className={css.numbers}>
           <Number

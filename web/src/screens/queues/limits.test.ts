@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { changesOf, formOf, limitsOf, named, problemsOf, share, troubles, type Limits, type Queue } from './limits';
+import { changesOf, formOf, limitsOf, named, problemsOf, share, troubles, type Limits, type Queue, heldBy } from './limits';
 
 const limits: fc.Arbitrary<Limits> = fc
   .record(
@@ -73,4 +73,14 @@ it('only queues with due runs and no worker are in trouble', () => {
     counts: { ...counts, handlers_without_worker: handlers },
   });
   expect(troubles([queue('a', []), queue('b', ['x'])]).map((t) => t.queue)).toEqual(['b']);
+});
+
+it('says what holds due runs back', () => {
+  const counts = { due: 153, running: 0, waiting: 150, planned_1m: 0, workers: 0, more: false, handlers_without_worker: [] };
+  const q = (more: object, c: object = {}) => heldBy({ name: 'q', paused: false, ...more, counts: { ...counts, ...c } } as never);
+  expect(q({ paused: true })).toBe('the queue is paused');
+  expect(q({ rate: '30/m' })).toBe('limited by its rate, 30/m: about 5 min for those that wait');
+  expect(q({ max_running: 5 }, { running: 5 })).toBe('limited to 5 running');
+  expect(q({}, { handlers_without_worker: ['a'] })).toBe('no worker for a');
+  expect(q({ paused: true }, { due: 0, waiting: 0 })).toBeUndefined();
 });

@@ -1,4 +1,5 @@
 import type { Schemas } from '../../api/client';
+import { duration } from '../../lib/time';
 
 export type Queue = Schemas['Queue'];
 export type Limits = Schemas['QueueLimits'];
@@ -46,6 +47,22 @@ export function changesOf(before: Limits, after: Limits): { name: string; before
   return rows
     .filter(([, a, b]) => (a || undefined) !== (b || undefined))
     .map(([name, a, b, none]) => ({ name, before: text(a, none), after: text(b, none) }));
+}
+
+const perMs = { s: 1000, m: 60_000, h: 3_600_000 } as const;
+
+/** What keeps the due runs of a queue from starting, in words, as far as its state tells; undefined: nothing does. */
+export function heldBy(q: Queue): string | undefined {
+  const c = q.counts;
+  if (!c || c.due + c.waiting === 0) return undefined;
+  if (q.paused) return 'the queue is paused';
+  if (c.handlers_without_worker.length > 0) return `no worker for ${named(c.handlers_without_worker)}`;
+  if (c.waiting === 0) return undefined;
+  if (q.max_running && c.running >= q.max_running) return `limited to ${q.max_running} running`;
+  const [, n, unit] = /^(\d+)\/([smh])$/.exec(q.rate ?? '') ?? [];
+  if (!n) return undefined;
+  const left = (c.waiting / Number(n)) * perMs[unit as keyof typeof perMs];
+  return `limited by its rate, ${q.rate}: ${c.more ? 'at least ' : 'about '}${duration(left)} for those that wait`;
 }
 
 /** The part of a limit that is used, from 0 to 1. */

@@ -1,8 +1,9 @@
 import { Link } from '@tanstack/react-router';
+import { createContext, useContext } from 'react';
 import type { Schemas } from '../../api/client';
 import { count } from '../../lib/number';
 import { Tag } from '../../ui/control';
-import { kindOf, Outcome, word, type Kind } from '../../ui/mark';
+import { kindOf, Outcome, reasonText, word, type Kind } from '../../ui/mark';
 import type { Column } from '../../ui/table';
 import { Ago, Took, When } from '../../ui/when';
 import { now } from '../../lib/time';
@@ -27,12 +28,17 @@ const none = <span className="dim">–</span>;
 
 const took = (r: Run): number | undefined => (r.started_at && r.ended_at ? Date.parse(r.ended_at) - Date.parse(r.started_at) : undefined);
 
+/** Why due runs of a queue wait, by the queue's name. */
+export const HeldContext = createContext<Record<string, string>>({});
+
 function Detail({ run }: { run: Run }) {
+  const held = useContext(HeldContext)[run.queue];
+  const why = run.progress ?? run.message ?? (run.state === 'due' ? held : '') ?? '';
   return (
     <span title={run.message ?? run.progress}>
       {run.origin !== 'schedule' && <span className={css.origin}><Tag>{run.origin}</Tag></span>}
-      {run.reason && <code className={css.reason}>{run.reason}</code>}
-      <span className="dim">{run.progress ?? run.message ?? ''}</span>
+      {run.reason && <span className={css.reason} title={run.reason}>{reasonText(run.reason)}</span>}
+      <span className="dim">{why}</span>
       {(run.count ?? 1) > 1 && <span className="dim"> {count(run.count!)} occurrences</span>}
     </span>
   );
@@ -56,7 +62,7 @@ const state: Column<Run> = {
     </Link>
   ),
 };
-const due: Column<Run> = { head: 'Due (UTC)', width: '172px', from: 'tablet', cell: (r) => <When at={r.due_at} utc={false} seconds /> };
+const due: Column<Run> = { head: 'Due', width: '172px', from: 'tablet', cell: (r) => <When at={r.due_at} utc={false} seconds /> };
 const attempt: Column<Run> = { head: 'Attempt', width: '72px', right: true, from: 'desktop', cell: (r) => r.attempt || none };
 const queue: Column<Run> = {
   head: 'Queue', width: '8%', from: 'desktop', cell: (r) => <Link to="/queues/$queue" params={{ queue: r.queue }}>{r.queue}</Link>,

@@ -2,6 +2,7 @@ import { SegmentedControl } from '@mantine/core';
 import { Link, useNavigate } from '@tanstack/react-router';
 import { useState } from 'react';
 import { api, unwrap } from '../../api/client';
+import { useData } from '../../api/live';
 import { usePages } from '../../api/pages';
 import { useSession } from '../../api/session';
 import { commands } from '../../lib/commands';
@@ -15,7 +16,8 @@ import { Empty, ProblemView, Skeleton } from '../../ui/state';
 import { Table } from '../../ui/table';
 import { now } from '../../lib/time';
 import { queueOptions } from '../jobs/fields';
-import { columnsOf, type Run } from './columns';
+import { HeldContext, columnsOf, type Run } from './columns';
+import { heldBy } from '../queues/limits';
 import { bulkFilter, endedStates, filterKeys, liveStates, modeOf, runsQuery, seenAttempts, type Mode } from './filter';
 
 const noun: [string, string] = ['run', 'runs'];
@@ -46,6 +48,13 @@ export default function Runs() {
       return unwrap(api.GET('/api/v1/runs', { params: { query }, ...(signal ? { signal } : {}) }));
     },
   });
+  const due = list.rows.some((r) => r.state === 'due');
+  const queues = useData({
+    key: ['queues', 'held'], enabled: due, every: 10_000,
+    get: (signal) => unwrap(api.GET('/api/v1/queues', { params: { query: { include: 'counts', page_size: 200 } }, signal })),
+  });
+  const held: Record<string, string> = {};
+  for (const q of due ? queues.data?.items ?? [] : []) held[q.name] = heldBy(q) ?? '';
   const short = !!list.last && list.last.items.length < size;
   const scope = (all: boolean, bulk: Bulk): BulkScope => {
     if (!all) {
@@ -61,8 +70,8 @@ export default function Runs() {
     ...(url.job ? [{ value: 'all' as const, label: 'All' }] : []), { value: 'live', label: 'Live' }, { value: 'ended', label: 'Ended' },
   ];
   return (
-    <Page title="Runs" sub={mode === 'live' ? 'in progress or due, in no order of time' : mode === 'ended' ? 'the last to end first'
-      : 'the last to be due first'}>
+    <Page title="Runs" sub={mode === 'live' ? 'in progress or due' : mode === 'ended' ? 'newest end first'
+      : 'newest due time first'}>
       <FilterBar fields={fields(mode)} aside={
         <SegmentedControl aria-label="Which runs" size="xs" value={mode} data={modes}
           onChange={(m) => set({ mode: m, state: undefined, reason: undefined }, true)} />
@@ -77,6 +86,7 @@ export default function Runs() {
       {list.first.data === undefined ? !list.first.error && <Skeleton rows={14} /> : list.rows.length === 0 && !list.more ? (
         <Nothing mode={mode} any={filtered(url, filterKeys)} />
       ) : (
+        <HeldContext value={held}>
         <div className={list.stale || list.first.error ? 'stale' : undefined}>
           {list.rows.length > 0 && (
             <Table label="Runs" virtual phoneRow={55} rows={list.rows} id={(r) => r.id}
@@ -88,6 +98,7 @@ export default function Runs() {
           )}
           <Endless list={list} short={short} noun={noun} />
         </div>
+        </HeldContext>
       )}
     </Page>
   );
