@@ -105,14 +105,9 @@ func (e *Engine) completeDecided(ctx context.Context, enter enterFunc, done []jo
 			c := done[n-1]
 			in.Run.Key, in.Outcome, in.Policy = c.Key, c.Outcome, readPolicy(policy)
 			if policy == nil && in.Outcome.Kind != job.Succeeded { // the job is deleted: its runs are not retried
-				o := c.Outcome
-				in.Outcome = job.Outcome{
-					Kind: job.Cancelled, Reason: job.ReasonDeleted, Status: o.Status, Message: o.Message,
-				}
+				in.Outcome = deletedOutcome(c.Outcome)
 			}
-			if measured := c.Late - late; measured > 0 { // it was claimed before it started
-				began, late = began.Add(measured), c.Late
-			}
+			began, late = measuredStart(&c, began, late)
 			d.fenced--
 			d.found = append(d.found, foundAttempt{c, max(0, in.Now.Sub(began))})
 			decision := job.Decide(in)
@@ -151,6 +146,19 @@ func (e *Engine) completeDecided(ctx context.Context, enter enterFunc, done []jo
 		e.failing.add(d.pauses)
 	}
 	return d, err
+}
+
+// deletedOutcome is the outcome of an attempt whose job was deleted.
+func deletedOutcome(o job.Outcome) job.Outcome {
+	return job.Outcome{Kind: job.Cancelled, Reason: job.ReasonDeleted, Status: o.Status, Message: o.Message}
+}
+
+// measuredStart returns when an attempt began, and how late that was. It may have been claimed before.
+func measuredStart(c *job.Completion, claimed time.Time, late time.Duration) (time.Time, time.Duration) {
+	if more := c.Late - late; more > 0 {
+		return claimed.Add(more), c.Late
+	}
+	return claimed, late
 }
 
 // readPolicy decodes the policy of a job; nil: the job is deleted. A policy that cannot be read counts as the default,
