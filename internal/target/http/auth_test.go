@@ -330,3 +330,26 @@ func TestBoundSigning(t *testing.T) {
 	require.Contains(t, out.Message, "may only be sent to hooks.example.com")
 	require.Empty(t, got)
 }
+
+// TestSignedWithoutAPayload: libraries of the standard parse the body as JSON after they have verified it.
+func TestSignedWithoutAPayload(t *testing.T) {
+	t.Parallel()
+	const known = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+	url, got := listen(t)
+	target := newTarget(t, http.Options{Secrets: vault{"mine": {known}}, Now: clock.Now})
+	for config, want := range map[string]string{
+		`, "signing": {"secret": "mine"}`: "{}", `, "signing": {"secret": "mine"}, "method": "GET"`: "", "": "",
+	} {
+		a := attempt(fmt.Sprintf(`{"url": %q%s}`, url, config))
+		a.Payload = ""
+		require.Equal(t, job.Succeeded, target.Deliver(t.Context(), a).Kind)
+		s := <-got
+		require.Equal(t, want, s.body, config)
+		if want != "" {
+			require.Equal(t, "application/json", s.header.Get("Content-Type"))
+			hook, err := webhooks.NewWebhook(known)
+			require.NoError(t, err)
+			require.NoError(t, hook.Verify([]byte(s.body), s.header))
+		}
+	}
+}

@@ -74,17 +74,21 @@ func (c *compiled) request(ctx context.Context, a *job.Attempt) (*http.Request, 
 	if c.hasBody {
 		body = c.body
 	}
+	req.Header = h
 	if body != "" {
-		h["Content-Type"] = jsonType
-		// net/http recognises a strings.Reader in a NopCloser and then sends headers and body in one write.
-		req.Body = io.NopCloser(strings.NewReader(body))
-		req.ContentLength = int64(len(body))
-		// For connections that are closed before anything was sent.
-		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(body)), nil }
+		setBody(req, body)
 	}
 	for name, value := range c.headers {
 		h[name] = value
 	}
-	req.Header = h
 	return req, body
+}
+
+func setBody(req *http.Request, body string) {
+	req.Header["Content-Type"] = jsonType
+	// net/http recognises a strings.Reader in a NopCloser and then sends headers and body in one write.
+	req.Body = io.NopCloser(strings.NewReader(body))
+	req.ContentLength = int64(len(body))
+	// For connections that are closed before anything was sent.
+	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(body)), nil }
 }

@@ -3,7 +3,8 @@
 // # The request
 //
 // Each attempt sends one request: the method of the config (POST by default) with the body of the
-// config, or else the run's payload as JSON. GET and HEAD have no body. The request has these headers:
+// config, or else the run's payload as JSON. GET and HEAD have no body. A signed request without a payload has the
+// body {}. The request has these headers:
 //
 //	Idempotency-Key  the run's id, or the result of the job's idempotency_key;
 //	                 the same on every attempt and redrive

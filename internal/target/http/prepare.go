@@ -86,7 +86,8 @@ func (t *Target) connect(ctx context.Context, d *delivery, namespace uuid.UUID) 
 }
 
 // sign adds Standard Webhooks signatures to a request, one for each value of the secret. A receiver that
-// still has the previous value can then verify the request during a rotation.
+// still has the previous value can then verify the request during a rotation. Libraries of the standard also parse the
+// body as JSON, so a request without a payload gets an empty object.
 func (t *Target) sign(ctx context.Context, d *delivery, a *job.Attempt, body string) *job.Outcome {
 	name := d.signing
 	if d.unsigned || t.opts.Secrets == nil {
@@ -101,6 +102,10 @@ func (t *Target) sign(ctx context.Context, d *delivery, a *job.Attempt, body str
 		return nil // there is no default, or it is bound to other hosts
 	case err != nil:
 		return withoutSecret(name, err)
+	}
+	if body == "" && !d.hasBody {
+		body = "{}"
+		setBody(d.req, body)
 	}
 	id, now, signatures := job.FormatRunID(a.Key), t.opts.Now(), ""
 	for i, value := range found.Values {
