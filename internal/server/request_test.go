@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -319,4 +320,26 @@ func TestNullIsAsLeftOut(t *testing.T) {
 	require.Equal(t, 200, b.call("POST", "/jobs/nulls:pause", `{"note":null}`).status)
 	a = b.call("POST", "/jobs", `{"name":null,"schedule":"every 1h","target":{"kind":"noop"}}`)
 	require.Equal(t, 422, a.status, "this one is required")
+}
+
+// TestTwoKeysAreRejected: nothing in a request is ignored.
+func TestTwoKeysAreRejected(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for _, keys := range [][]string{{b.key, "bfk_x"}, {"bfk_x", b.key}, {b.key, b.key}} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, b.url+"/jobs", http.NoBody)
+		require.NoError(t, err)
+		for _, k := range keys {
+			r.Header.Add("Authorization", "Bearer "+k)
+		}
+		resp, err := http.DefaultClient.Do(r)
+		require.NoError(t, err)
+		text, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.GreaterOrEqual(t, resp.StatusCode, 400)
+		if keys[0] == b.key {
+			require.Contains(t, string(text), `"field":"Authorization","problem":"it is given more than once"`)
+		}
+	}
 }

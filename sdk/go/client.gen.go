@@ -15802,12 +15802,14 @@ func (r UpdateJobResponse) ContentType() string {
 
 // ReplaceJobResponse200Headers the declared response headers of an HTTP 200 response for ReplaceJob
 type ReplaceJobResponse200Headers struct {
-	ETag string
+	ETag     string
+	Location string
 }
 
 // ReplaceJobResponse201Headers the declared response headers of an HTTP 201 response for ReplaceJob
 type ReplaceJobResponse201Headers struct {
-	ETag string
+	ETag     string
+	Location string
 }
 
 type ReplaceJobResponse struct {
@@ -21844,6 +21846,13 @@ func ParseReplaceJobResponse(rsp *http.Response) (*ReplaceJobResponse, error) {
 			}
 			headers.ETag = value
 		}
+		if values := rsp.Header.Values("Location"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Location = value
+		}
 		response.Headers200 = &headers
 	case rsp.StatusCode == 201:
 		var headers ReplaceJobResponse201Headers
@@ -21853,6 +21862,13 @@ func ParseReplaceJobResponse(rsp *http.Response) (*ReplaceJobResponse, error) {
 				return nil, err
 			}
 			headers.ETag = value
+		}
+		if values := rsp.Header.Values("Location"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Location = value
 		}
 		response.Headers201 = &headers
 	}

@@ -61,19 +61,13 @@ type createJobInput struct {
 	Body JobInput
 }
 
-type createJobOutput struct {
-	Location string `header:"Location" doc:"Path of the job."`
-	ETag     string `header:"ETag" doc:"For If-Match. Changes with each change, pause and resume."`
-	Body     Job
-}
-
-func (h *Handlers) createdJob(j job.Job) *createJobOutput {
+func (h *Handlers) createdJob(j job.Job) *savedJobOutput {
 	r := jobResult(j)
 	r.Body.Warnings = append(pastWarnings(&j), h.clearWarnings(&j)...)
-	return &createJobOutput{rest.Path("jobs", r.Body.ID), r.ETag, r.Body}
+	return &savedJobOutput{http.StatusCreated, rest.Path("jobs", r.Body.ID), r.ETag, r.Body}
 }
 
-func (h *Handlers) createJob(ctx context.Context, in *createJobInput) (*createJobOutput, error) {
+func (h *Handlers) createJob(ctx context.Context, in *createJobInput) (*savedJobOutput, error) {
 	create := func(once *job.IdempotentRequest) (job.Job, error) {
 		d, err := in.Body.checked(h.targetCheck(ctx))
 		if err != nil {

@@ -19,15 +19,16 @@ type replaceJobInput struct {
 	Body        JobInput
 }
 
-type replaceJobOutput struct {
-	Status int
-	ETag   string `header:"ETag" doc:"For If-Match. Changes with each change, pause and resume."`
-	Body   Job
+type savedJobOutput struct {
+	Status   int
+	Location string `header:"Location" doc:"Path of the job, if it is new."`
+	ETag     string `header:"ETag" doc:"For If-Match. Changes with each change, pause and resume."`
+	Body     Job
 }
 
-func (h *Handlers) replaced(status int, j job.Job, old schedule.Spec) *replaceJobOutput {
+func (h *Handlers) replaced(status int, j job.Job, old schedule.Spec) *savedJobOutput {
 	r := h.changedResult(j, old)
-	return &replaceJobOutput{status, r.ETag, r.Body}
+	return &savedJobOutput{Status: status, ETag: r.ETag, Body: r.Body}
 }
 
 // maxTries bounds how often a change is repeated because the job has changed since it was read.
@@ -36,7 +37,7 @@ const maxTries = 10
 // errRaced says that the job was created or deleted between reading and changing it.
 var errRaced = fmt.Errorf("%w: the job is created and deleted by others all the time", job.ErrConflict)
 
-func (h *Handlers) replaceJob(ctx context.Context, in *replaceJobInput) (*replaceJobOutput, error) {
+func (h *Handlers) replaceJob(ctx context.Context, in *replaceJobInput) (*savedJobOutput, error) {
 	_, err := job.ParseJobID(in.Job)
 	byName := err != nil
 	if byName && in.Body.Name != in.Job {
@@ -50,7 +51,7 @@ func (h *Handlers) replaceJob(ctx context.Context, in *replaceJobInput) (*replac
 		return nil, err
 	}
 	for try := 1; ; try++ {
-		var out *replaceJobOutput
+		var out *savedJobOutput
 		old, err := h.find(ctx, in.Job)
 		switch {
 		case errors.Is(err, job.ErrNotFound) && byName:
@@ -65,7 +66,7 @@ func (h *Handlers) replaceJob(ctx context.Context, in *replaceJobInput) (*replac
 }
 
 // putNew creates the job that a PUT names.
-func (h *Handlers) putNew(ctx context.Context, in *replaceJobInput, d job.Definition) (*replaceJobOutput, error) {
+func (h *Handlers) putNew(ctx context.Context, in *replaceJobInput, d job.Definition) (*savedJobOutput, error) {
 	if in.IfMatch != "" {
 		return nil, rest.NewProblem("precondition_failed", "there is no such job; leave If-Match out to create it")
 	}
@@ -77,13 +78,15 @@ func (h *Handlers) putNew(ctx context.Context, in *replaceJobInput, d job.Defini
 	if err != nil {
 		return nil, err
 	}
-	return h.replaced(http.StatusCreated, j, schedule.Spec{}), nil
+	out := h.replaced(http.StatusCreated, j, schedule.Spec{})
+	out.Location = rest.Path("jobs", out.Body.ID)
+	return out, nil
 }
 
 // putOver gives the job that a PUT names its new definition.
 func (h *Handlers) putOver(
 	ctx context.Context, in *replaceJobInput, d job.Definition, old job.Job,
-) (*replaceJobOutput, error) {
+) (*savedJobOutput, error) {
 	if in.IfNoneMatch != "" {
 		return nil, rest.NewProblem("precondition_failed",
 			"there is a job of this name; leave If-None-Match out to replace it")

@@ -76,7 +76,7 @@ func checkQuery(o *huma.Operation, query url.Values) (bad []FieldProblem) {
 			}
 		case schema.Type == huma.TypeArray:
 		case len(values) > 1:
-			bad = append(bad, FieldProblem{Field: name, Problem: "it is given more than once", Fix: "send it once"})
+			bad = append(bad, repeated(name))
 		case values[0] == "" && (schema.Type != huma.TypeString || schema.Format != "" || len(schema.Enum) > 0):
 			bad = append(bad, emptyValue(name))
 		}
@@ -85,14 +85,27 @@ func checkQuery(o *huma.Operation, query url.Values) (bad []FieldProblem) {
 	return bad
 }
 
-// checkHeaders rejects a header that the operation knows and that is empty.
+// checkHeaders rejects a header that the operation knows and that is empty or there several times.
 func checkHeaders(o *huma.Operation, r *http.Request) (bad []FieldProblem) {
+	known := []string{"Authorization"}
 	for _, p := range o.Parameters {
-		if values := r.Header.Values(p.Name); p.In == "header" && len(values) > 0 && values[0] == "" {
-			bad = append(bad, emptyValue(p.Name))
+		if p.In == "header" {
+			known = append(known, p.Name)
+		}
+	}
+	for _, name := range known {
+		switch values := r.Header.Values(name); {
+		case len(values) > 1:
+			bad = append(bad, repeated(name))
+		case len(values) == 1 && values[0] == "":
+			bad = append(bad, emptyValue(name))
 		}
 	}
 	return bad
+}
+
+func repeated(name string) FieldProblem {
+	return FieldProblem{Field: name, Problem: "it is given more than once", Fix: "send it once"}
 }
 
 func emptyValue(name string) FieldProblem {
