@@ -7,7 +7,8 @@
 //	func TestReminder(t *testing.T) {
 //		synctest.Test(t, func(t *testing.T) {
 //			payload := workertest.JSON(Reminder{To: "a"})
-//			got := workertest.Do(t.Context(), remind, workertest.Want{Payload: payload, Timeout: time.Hour})
+//			handler := worker.Typed(remind) // func(context.Context, *worker.Run, Reminder) error
+//			got := workertest.Do(t.Context(), handler, workertest.Want{Payload: payload, Timeout: time.Hour})
 //			…
 //		})
 //	}
