@@ -43,7 +43,8 @@ type Options struct {
 	NoDemo   bool   // create no job
 	Allow    string // what targets may reach beyond this machine, as targets.allow of a node; public: the internet
 	Command  config.Command
-	Version  string // of this program
+	Program  string // how this program was called
+	Version  string // of it
 	Out      io.Writer
 	Log      *slog.Logger // of the node
 }
@@ -77,6 +78,11 @@ func (d *devServer) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer remove()
+	echoURL, stopEcho, err := startEcho(ctx, d.Echo, d.p) // before the database, which takes longer to start
+	if err != nil {
+		return err
+	}
+	defer stopEcho()
 	db, err := d.startDatabase(ctx, dir)
 	if err != nil {
 		return err
@@ -85,11 +91,6 @@ func (d *devServer) run(ctx context.Context) (err error) {
 	if err := d.prepare(ctx, dir, db.url); err != nil {
 		return err
 	}
-	echoURL, stopEcho, err := startEcho(ctx, d.Echo, d.p)
-	if err != nil {
-		return err
-	}
-	defer stopEcho()
 	n, err := d.startNode(ctx, dir, db.url)
 	if n != nil {
 		defer func() { // runs before the database stops, because the node needs it
@@ -136,7 +137,9 @@ func (d *devServer) directory() (dir string, remove func(), err error) {
 		if dir, err = filepath.Abs(d.Data); err != nil {
 			return "", nil, err
 		}
-		err = os.MkdirAll(dir, 0o700)
+		if err = os.MkdirAll(dir, 0o700); err == nil && lock(dir) != nil {
+			err = fmt.Errorf("another belfry dev uses %s; stop it, or use another directory with --data", d.Data)
+		}
 	} else {
 		dir, err = os.MkdirTemp("", "belfry-dev-")
 		remove = func() { _ = os.RemoveAll(dir) }
@@ -357,7 +360,7 @@ func (d *devServer) welcome(dir, echoURL string) {
 	d.p.Line("\n  In another terminal:\n")
 	d.p.Line("    export BELFRY_SERVER=http://%s BELFRY_KEY=%s", d.Listen, d.secrets.Key)
 	if !d.NoDemo {
-		d.p.Line("    belfry job get demo")
+		d.p.Line("    %s job get demo", d.Program)
 	}
-	d.p.Line("    belfry job create hello --every 5s --url %s/hello --payload '{\"n\":1}'\n", echoURL)
+	d.p.Line("    %s job create hello --every 5s --url %s/hello --payload '{\"n\":1}'\n", d.Program, echoURL)
 }

@@ -146,6 +146,10 @@ func TestDev(t *testing.T) {
 		d = startDev(t, program, tmp, "--data", data, "--no-demo")
 		export := d.until("export BELFRY_SERVER")
 		_, d.key, _ = strings.Cut(export, "BELFRY_KEY=")
+		d.until(program + " job create hello") // as it was called
+		second := startDev(t, program, tmp, "--data", data)
+		second.until("another belfry dev uses " + data)
+		require.Error(t, second.cmd.Wait())
 		if key == "" {
 			key = d.key
 			d.good("job", "create", "mine", "--every", "1h", "--url", "http://127.0.0.1:1/")

@@ -49,6 +49,15 @@ func detach(cmd *exec.Cmd, dirs ...string) error {
 	return nil
 }
 
+// lock keeps other processes from using a directory until this one ends, however it ends.
+func lock(dir string) error {
+	fd, err := syscall.Open(dir, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
+	if err == nil {
+		err = syscall.Flock(fd, syscall.LOCK_EX|syscall.LOCK_NB) // it is never closed, so the lock stays
+	}
+	return err
+}
+
 // giveTo changes the owner of a directory and everything in it.
 func giveTo(dir string, uid, gid int) error {
 	root, err := os.OpenRoot(dir)

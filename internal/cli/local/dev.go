@@ -59,7 +59,7 @@ Ctrl-C stops everything. Without --data nothing is left behind.`,
 				return err
 			}
 			o.Command, o.Allow = v.Command, v.Targets.Allow
-			o.Out, o.Version = cmd.OutOrStdout(), version(cmd)
+			o.Out, o.Program, o.Version = cmd.OutOrStdout(), os.Args[0], version(cmd)
 			// Closing the terminal, or a pipe that is no longer read, also stops it in order.
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 			defer stop()
