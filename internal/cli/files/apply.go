@@ -127,8 +127,9 @@ of the file leaves out has its default. Jobs that are in no file are left alone,
 unless --prune deletes them: it deletes jobs that carry the label of --set, which an
 earlier apply gave them.
 
-FILE may be a directory: all of its .yaml and .yml files are read. A file has one job, a list of jobs, or many documents with --- between them; the
-fields are those of the API, and belfry job get -o yaml shows them.
+FILE may be a directory: all of its .yaml and .yml files are read. A file has one
+job, a list of jobs, or many documents with --- between them; the fields are those
+of the API, and belfry job get -o yaml shows them.
 
 A job that is refused does not keep the others from being applied. If the server
 is unreachable or rejects the key, the command stops. Run it again to continue.`,
@@ -154,7 +155,8 @@ func fileFlag(cmd *cobra.Command, files *[]string) {
 		}
 		return usage.Args(0, 0)(cmd, args)
 	}
-	cmd.Flags().StringArrayVarP(files, "file", "f", nil, "file with jobs, directory of YAML files, or - for the standard input; may be repeated")
+	cmd.Flags().StringArrayVarP(files, "file", "f", nil,
+		"file with jobs, directory of YAML files, or - for the standard input; may be repeated")
 }
 
 // styled pads and colours a result.

@@ -37,7 +37,9 @@ func (p *pruning) flags(cmd *cobra.Command, prune string) {
 }
 
 // read reads the files, marks their jobs and lists those of the set that are in no file.
-func (p *pruning) read(ctx context.Context, r *remote.Server, files []string) (jobs []Job, gone []obsoleteJob, err error) {
+func (p *pruning) read(
+	ctx context.Context, r *remote.Server, files []string,
+) (jobs []Job, gone []obsoleteJob, err error) {
 	if p.prune && p.set == "" {
 		return nil, nil, usage.Errorf("--prune needs --set NAME, which marks the jobs that the files own;" +
 			" a job without the mark is never deleted")
