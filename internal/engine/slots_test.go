@@ -62,7 +62,7 @@ func TestSlotsAreShared(t *testing.T) {
 	first.end()
 	s.release(458 + 107)
 	require.Equal(t, 400, s.of[one].n)
-	require.False(t, s.mayStart(one, 1) == 0)
+	require.Positive(t, s.mayStart(one, 1))
 	for range 400 {
 		s.end(one, false)
 	}
@@ -73,14 +73,14 @@ func TestSlotsAreShared(t *testing.T) {
 	s = slotsAt(4, &at)
 	c := s.shares(s.acquire(4, 1))
 	require.Equal(t, 3, c.takes(late))
-	require.False(t, s.mayStart(late, 1) == 0, "it is only being claimed")
+	require.Positive(t, s.mayStart(late, 1), "it is only being claimed")
 	for _, has := range []bool{false, false, true} {
 		s.start(one)
 		require.Equal(t, has, s.mayStart(one, 1) == 0)
 	}
-	require.False(t, s.mayStart(late, 1) == 0, "it has none")
+	require.Positive(t, s.mayStart(late, 1), "it has none")
 	s.end(one, false)
-	require.False(t, s.mayStart(one, 1) == 0)
+	require.Positive(t, s.mayStart(one, 1))
 	require.Equal(t, []int{2, 2}, []int{s.started, s.of[one].started})
 
 	s = slotsAt(1000, &at)
@@ -248,7 +248,7 @@ func TestDecisionsHaveTheSameShare(t *testing.T) {
 		s.start(id)
 	}
 	at += aloneAfter
-	require.True(t, s.mayStart(other, 1) == 0)
+	require.Zero(t, s.mayStart(other, 1))
 	for range 80 {
 		s.end(id, false)
 	}

@@ -97,6 +97,7 @@ type admissions struct {
 	session uuid.UUID
 	pulled  bool // by a worker
 	runs    []*admission
+	now     time.Time // of the transaction
 }
 
 // read locks the runs and reads what the decisions need.
@@ -126,7 +127,7 @@ func (s *admissions) collect(rows pgx.Rows) error {
 		&c.Queue, &c.Key, &c.KeyMax, &a.limited, &a.handler, &in.JobState, &policy, &in.Running, &in.Busy, &in.Ahead,
 	}, func() error {
 		to := s.runs[n]
-		a.key = to.key
+		s.now, a.key = in.Now, to.key
 		a.out = job.Admitted{}
 		switch {
 		case a.found:
@@ -157,7 +158,7 @@ func (e *Engine) admit(ctx context.Context, s *admissions) error {
 			a.out.Expires = a.in.Expires()
 		case job.AdmitSkip:
 			a.out.Done = true
-			s.end(&batch, a.key, a.candidate.Queue, a.in.Now, job.EndedSkipped, verdict.Reason)
+			s.end(&batch, a.key, a.candidate.Queue, job.EndedSkipped, verdict.Reason)
 		case job.AdmitReplace:
 			if a.limited && len(s.runs) > 1 {
 				a.alone = true
@@ -176,11 +177,9 @@ func (e *Engine) admit(ctx context.Context, s *admissions) error {
 }
 
 // end moves a run to history, without an attempt that says how it went.
-func (s *admissions) end(
-	batch *pgx.Batch, k job.Key, queue int32, now time.Time, how job.Ended, reason job.Reason,
-) {
+func (s *admissions) end(batch *pgx.Batch, k job.Key, queue int32, how job.Ended, reason job.Reason) {
 	batch.Queue(
-		endRun, k.Partition, k.Job, k.DueAt, k.Seq, now, int16(how), int16(0), string(reason), "", "",
+		endRun, k.Partition, k.Job, k.DueAt, k.Seq, s.now, int16(how), int16(0), string(reason), "", "",
 	)
 	pool.LedgerOf(s.tx).Ended(queue, how, reason, 1)
 }
@@ -207,7 +206,7 @@ func (s *admissions) endReplaced(ctx context.Context, batch *pgx.Batch, by []*ad
 	_, err = pgx.ForEachRow(rows, []any{
 		&k.Partition, raw(&k.Job), &k.DueAt, &k.Seq, &queue, &attempt, &trace,
 	}, func() error {
-		s.end(batch, k, queue, by[0].in.Now, job.EndedCancelled, job.ReasonReplaced)
+		s.end(batch, k, queue, job.EndedCancelled, job.ReasonReplaced)
 		pool.LedgerOf(s.tx).Run(job.End{Key: k, Attempt: attempt, Ended: job.EndedCancelled, Trace: trace})
 		return nil
 	})

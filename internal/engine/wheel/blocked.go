@@ -115,7 +115,7 @@ func (w *Wheel) wakeAll(slot, last int64) {
 // ended, the next waits for its end: only after a start for no such reason the job may allow more than one.
 func (w *Wheel) follow(r job.Run, started bool) {
 	b := w.blocked[r.Job]
-	if b != nil && b.woken == r.RunKey() && !(started && b.ended) {
+	if b != nil && b.woken == r.RunKey() && (!started || !b.ended) {
 		w.wake(r.Job, b, b.ended)
 	}
 }
