@@ -54,7 +54,7 @@ func setupOutput(t *testing.T) (b *bundle, w *writingRun, read func(key string) 
 	web := httptest.NewServer(server.New(server.Options{Keys: b.store, Audit: b.store, Ledger: w}).Handler())
 	t.Cleanup(web.Close)
 	b.url, b.key = web.URL+"/api/v1", b.newKey(defaultNamespace, access.Admin)
-	run := job.FormatRunID(job.Key{Job: uuid.New(), DueAt: time.Now()})
+	run := job.FormatRunID(job.Key{Job: uuid.New(), DueAt: time.Unix(1, 0)})
 	return b, w, func(key string) <-chan answer {
 		got := make(chan answer, 1)
 		go func() { got <- b.callAs(key, "GET", "/runs/"+run+"/output?wait=20", "") }()
