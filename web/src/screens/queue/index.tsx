@@ -154,7 +154,7 @@ function Content({ queue }: { queue: Queue }) {
             {queue.rate ?? 'no limit'}
           </Number>
           <Number name="Next minute" small="planned">
-            <RunCount n={c.planned_1m} more={c.more} queue={queue.name} state="pending" />
+            <RunCount n={c.planned_1m} more={c.planned_1m_more} queue={queue.name} state="pending" />
           </Number>
           <Number name="Workers" small={c.workers === 0 ? 'none is connected' : 'with a live session'}>
             {count(c.workers)}

@@ -99,7 +99,7 @@ export const columns: Column<Queue>[] = [
     width: '100px',
     right: true,
     from: 'desktop',
-    cell: (q) => q.counts && <RunCount n={q.counts.planned_1m} more={q.counts.more} queue={q.name} state="pending" />,
+    cell: (q) => q.counts && <RunCount n={q.counts.planned_1m} more={q.counts.planned_1m_more} queue={q.name} state="pending" />,
   },
   { head: 'Workers', width: '76px', right: true, cell: (q) => <Workers queue={q} /> },
 ];

@@ -39,7 +39,7 @@ export function PauseDialog({ queue, close }: { queue: Queue; close: () => void 
       </p>
       {c && (
         <p className="dim">
-          {capped(c.running, c.more)} running now continue. {capped(c.planned_1m, c.more)} would start within a minute.
+          {capped(c.running, c.more)} running now continue. {capped(c.planned_1m, c.planned_1m_more)} would start within a minute.
         </p>
       )}
       <TextField

@@ -65,7 +65,7 @@ it('names are short in a sentence', () => {
 });
 
 it('only queues with due runs and no worker are in trouble', () => {
-  const counts = { due: 2, running: 0, waiting: 0, planned_1m: 0, workers: 0, more: false };
+  const counts = { due: 2, running: 0, waiting: 0, planned_1m: 0, planned_1m_more: false, workers: 0, more: false };
   const queue = (name: string, handlers: string[]): Queue => ({
     name,
     paused: false,
@@ -76,7 +76,7 @@ it('only queues with due runs and no worker are in trouble', () => {
 });
 
 it('says what holds due runs back', () => {
-  const counts = { due: 153, running: 0, waiting: 150, planned_1m: 0, workers: 0, more: false, handlers_without_worker: [] };
+  const counts = { due: 153, running: 0, waiting: 150, planned_1m: 0, planned_1m_more: false, workers: 0, more: false, handlers_without_worker: [] };
   const q = (more: object, c: object = {}) => heldBy({ name: 'q', paused: false, ...more, counts: { ...counts, ...c } } as never);
   expect(q({ paused: true })).toBe('the queue is paused');
   expect(q({ rate: '30/m' })).toBe('limited by its rate, 30/m: about 5 min for those that wait');

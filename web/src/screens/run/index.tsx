@@ -77,7 +77,7 @@ function RunPage({ run, payload, result }: Answer) {
         <div>
           {payload === undefined ? (
             <Section title="Payload" id="payload">
-              <p className="dim">None{run.origin === 'trigger' && ', or it was the payload of a trigger and is no longer kept'}.</p>
+              <p className="dim">None.</p>
             </Section>
           ) : <JSONView title="Payload" id="payload" note={`as stored, version ${run.version}`} value={payload} />}
           {result !== undefined && <JSONView title="Result" id="result" note="as the worker reported it" value={result} />}
