@@ -327,7 +327,7 @@ func readPayload(flag, text string) (json.RawMessage, error) {
 	var value json.RawMessage
 	err := json.Unmarshal([]byte(text), &value)
 	if wrong, ok := errors.AsType[*json.SyntaxError](err); ok {
-		return nil, usage.Errorf("--%s is not JSON at character %d: %w; texts and names are in double quotes: '{\"a\":\"b\"}'",
+		return nil, usage.Errorf("--%s is not JSON at character %d: %w; strings and names are in double quotes: '{\"a\":\"b\"}'",
 			flag, wrong.Offset, err)
 	}
 	return value, err

@@ -50,11 +50,11 @@ FROM run r JOIN queue q ON q.id = r.queue_id WHERE seq = 0`).Scan(&n, &events))
 		return n, events
 	}
 	window := []string{"run", "retry", "--state", "succeeded", "--ended-from", from, "--ended-to", to}
-	require.Contains(t, a.Good(append(window, "--queue", "events", "-o", "json")...), `"done": 3`)
+	require.Contains(t, a.Good(append(window, "--queue", "events", "-o", "json")...), `"done": 4`)
 	n, events := live()
 	require.Equal(t, []int{3, 3}, []int{n, events})
 	said := a.Good(window...)
-	require.Regexp(t, `retry: finished, 3 of .*done, \d+ failed`, said)
+	require.Regexp(t, `retry: finished, 4 of .*done, \d+ failed`, said)
 	require.Contains(t, said, "belfry operation items op_")
 	n, _ = live()
 	require.Equal(t, 6, n)

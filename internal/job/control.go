@@ -35,10 +35,11 @@ type CreateParams struct {
 // MaxBulk is how many jobs one transaction creates.
 const MaxBulk = 1000
 
-// BulkParams are jobs to create together, at most MaxBulk.
+// BulkParams are jobs to save together, at most MaxBulk.
 type BulkParams struct {
 	Namespace  uuid.UUID
 	Jobs       []NewJob
+	Replace    bool // jobs whose name is in use, instead of refusing them
 	Actor      string
 	Idempotent *IdempotentRequest
 }

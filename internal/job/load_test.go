@@ -84,8 +84,10 @@ func TestLoadOfIntervals(t *testing.T) {
 	}
 	start, end, next := from.Add(90*time.Second), from.Add(2*time.Hour), from.Add(-30*time.Second)
 	jobs := []job.LoadJobs{
-		{Schedule: "every 1s", Jobs: 3}, {Schedule: "every 7s", Jobs: 1, From: &start, End: &end},
-		{Schedule: "every 13s", Jobs: 2, RunsLeft: new(int32(100)), NextDue: &next}, {Schedule: "0 2 * * *", Jobs: 98},
+		{Schedule: "every 1s", Jobs: 3},
+		{Schedule: "every 7s", Jobs: 1, From: &start, End: &end},
+		{Schedule: "every 13s", Jobs: 2, RunsLeft: new(int32(100)), NextDue: &next},
+		{Schedule: "0 2 * * *", Jobs: 98},
 	}
 	in := job.LoadInput{
 		From: from, To: from.AddDate(0, 0, 1), Step: time.Minute, Now: from.Add(30 * time.Second), Fraction: 1, Exact: true,

@@ -25,7 +25,7 @@ type LiveCount struct {
 	OldestDue                   time.Time // since when the first of those that are due could have started; zero if none is
 	More                        bool      // there are more than were read: each number may be too low, OldestDue is not
 
-	Deferred       int64     // of those that are due, those that wait because their target rests
+	Deferred       int64     // of those that are due, those that wait because of backpressure
 	DeferredFrom   time.Time // since when the first of them waits
 	DeferredReason string    // of one of them
 }
@@ -210,7 +210,7 @@ func (o *Overview) attentionToQueues(live *Live, add func(code string, count int
 		if c.Deferred == 0 || q.Paused {
 			continue
 		}
-		text := fmt.Sprintf("%s in queue %s%s, because a target rests: %s.",
+		text := fmt.Sprintf("%s in queue %s%s, because of backpressure: %s.",
 			due(q, c.Deferred), q.Name, since(c.DeferredFrom), c.DeferredReason)
 		add("host_resting", c.Deferred, q.Name, text).Since = c.DeferredFrom
 	}

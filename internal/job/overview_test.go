@@ -36,7 +36,7 @@ func TestAttention(t *testing.T) {
 	require.Equal(t, []string{
 		"No worker asks for runs of queue pulled: 7 due runs wait.",
 		"Queue held is paused since 2026-03-30 10:31 UTC: 1 due run waits.",
-		"2 due runs wait in queue far since 2026-03-30 10:31 UTC, because a target rests: h rests.",
+		"2 due runs wait in queue far since 2026-03-30 10:31 UTC, because of backpressure: h rests.",
 		"Belfry paused 2 jobs after failures. belfry job list --state paused lists them.",
 	}, texts())
 	require.Equal(t, "host_resting", o.Attention(live)[2].Code)

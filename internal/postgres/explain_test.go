@@ -149,7 +149,7 @@ func (n *node) relations() map[string]bool {
 var (
 	historyDay = regexp.MustCompile(`run_history_\d+`)
 	rowOf      = regexp.MustCompile(`ROW\((\w+), (\w+)\)`)
-	leftSide   = regexp.MustCompile(`\((\w+)(?:, (\w+)\))? (?:=|<=|>=|<|>|IS NOT NULL)`)
+	leftSide   = regexp.MustCompile(`\((\w+)(?:\)::bigint)?(?:, (\w+)\))? (?:=|<=|>=|<|>|IS NOT NULL)`)
 )
 
 // searchedBy returns the columns of an index that a condition bounds.
@@ -403,7 +403,8 @@ func (b *bulk) hotSteps() []*hot {
 			require.NoError(t, err)
 			require.Equal(t, 1, found)
 		}, ways: []string{
-			"cluster", "job by partition id", "permit by address", "permit by limit_kind limit_id number",
+			"cluster", "job by partition id", "job_version by partition job_id version", "permit by address",
+			"permit by limit_kind limit_id number",
 			"run by address", "run by partition", "run by partition expires_at", "run by partition job_id due_at seq",
 			"session",
 		}},

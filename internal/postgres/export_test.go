@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/belfry-dev/belfry/internal/job"
 )
 
 // BoundLoads lowers the bounds of loads, so that few jobs are too many.
@@ -66,3 +68,8 @@ func (s *sessionRoom) End(namespace uuid.UUID) { s.ended(namespace) }
 
 // LockFamilyOf returns the lock of a session's family.
 var LockFamilyOf = lockFamilyOf
+
+// UpdateMany is updateMany, for tests.
+func (a *API) UpdateMany(ctx context.Context, in []job.UpdateParams) []job.BulkResult {
+	return a.updateMany(ctx, in)
+}

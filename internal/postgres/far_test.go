@@ -17,7 +17,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/pgtest"
 )
 
-// far is a database that is 20 ms away in each direction, with two busy processors beside it.
+// far is a database that is 20 ms away in each direction, with two busy processors.
 func (b *bulk) far() *pgtest.Store {
 	b.t.Helper()
 	config, err := pgxpool.ParseConfig(pgtest.Delayed(b.t, b.pool.Config().ConnString(), 20*time.Millisecond))

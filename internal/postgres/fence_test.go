@@ -124,7 +124,8 @@ func TestTheLedgerHasTheMeasuredStart(t *testing.T) {
 			require.Len(t, claimed, 1)
 			done := claimed[0].Completion(c.outcome)
 			done.Late = 120 * time.Millisecond
-			fenced, err := 0, error(nil)
+			var fenced int
+			var err error
 			if c.outcome.Kind == job.Succeeded {
 				fenced, err = b.store.CompleteSucceeded(t.Context(), []job.Completion{done})
 			} else {

@@ -14,7 +14,7 @@ import (
 )
 
 // CreateJobs saves many jobs in one transaction, each as CreateJob would. Jobs that are invalid or whose name is taken
-// are left out. Their result has an error.
+// are left out, and their result has an error. With Replace, jobs whose name is taken are replaced after that.
 func (a *API) CreateJobs(ctx context.Context, o job.BulkParams) ([]job.BulkResult, error) {
 	if len(o.Jobs) > job.MaxBulk {
 		return nil, fmt.Errorf("create jobs: %d at once; at most %d are taken", len(o.Jobs), job.MaxBulk)
@@ -38,7 +38,26 @@ func (a *API) CreateJobs(ctx context.Context, o job.BulkParams) ([]job.BulkResul
 	for try := 1; Code(err) == "23505" && try < maxTries; try++ { // another transaction took a name after takenNames
 		err = a.retrying(ctx, o.Namespace, "create jobs", work)
 	}
+	if err == nil && o.Replace {
+		a.replaceExisting(ctx, &o, made)
+	}
 	return made, err
+}
+
+func (a *API) replaceExisting(ctx context.Context, o *job.BulkParams, made []job.BulkResult) {
+	var updates []job.UpdateParams
+	var of []int
+	for i := range made {
+		if made[i].Exists != uuid.Nil {
+			of = append(of, i)
+			updates = append(updates, job.UpdateParams{
+				Namespace: o.Namespace, ID: made[i].Exists, Definition: o.Jobs[i].Definition, Actor: o.Actor,
+			})
+		}
+	}
+	for i, r := range a.updateMany(ctx, updates) {
+		made[of[i]] = r
+	}
 }
 
 func (a *API) createJobs(

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/schedule"
@@ -57,14 +56,13 @@ ON CONFLICT DO NOTHING RETURNING id, next_due_at`
 
 // createCursor creates a cursor, or returns errMoved if another transaction created it first. Lock existing cursors
 // before: locks are taken in the order of ids, and the new id is the highest.
-func (a *API) createCursor(
-	ctx context.Context, tx pgx.Tx, k cursorAt, namespace uuid.UUID, d *definition, now time.Time,
-) (c cursor, err error) {
-	next, err := a.firstDue(d, now)
+func (u *update) createCursor(ctx context.Context, a *API, k cursorAt) (c cursor, err error) {
+	d := u.new
+	next, err := a.firstDue(d, u.now)
 	if err != nil {
 		return c, err
 	}
-	err = tx.QueryRow(ctx, insertCursor, k.partition, namespace, k.key[:], d.shared, d.missed, next).Scan(&c.id, &c.next)
+	err = u.tx.QueryRow(ctx, insertCursor, k.partition, u.job.Namespace, k.key[:], d.shared, d.missed, next).Scan(&c.id, &c.next)
 	if noRows(err) {
 		return c, errMoved
 	}

@@ -49,18 +49,18 @@ func TestManyChangesShareTheirRoundTrips(t *testing.T) {
 	}
 	updates := make([]job.UpdateParams, jobs)
 	for i, j := range created {
-		j.Definition.Description = "changed"
+		j.Description = "changed"
 		updates[i] = job.UpdateParams{Namespace: bulkNamespaceID, ID: j.ID, Definition: j.Definition, Actor: "ann"}
 	}
 	trips("update", 0.2, func() {
-		for _, out := range b.store.UpdateJobs(t.Context(), updates) {
+		for _, out := range b.store.UpdateMany(t.Context(), updates) {
 			require.NoError(t, out.Err)
 			require.False(t, out.Same)
 			require.EqualValues(t, 2, out.Job.Version)
 			require.Equal(t, "changed", out.Job.Description)
 		}
 	})
-	for _, out := range b.store.UpdateJobs(t.Context(), updates) {
+	for _, out := range b.store.UpdateMany(t.Context(), updates) {
 		require.NoError(t, out.Err)
 		require.True(t, out.Same)
 	}
@@ -101,12 +101,12 @@ func TestAJobThatCannotBeUpdatedDoesNotHinderOthers(t *testing.T) {
 	b := setupBulk(t, nil)
 	var updates []job.UpdateParams
 	for _, j := range b.createJobs(5) {
-		j.Definition.Description = "changed"
+		j.Description = "changed"
 		updates = append(updates, job.UpdateParams{Namespace: bulkNamespaceID, ID: j.ID, Definition: j.Definition})
 	}
 	updates[1].Definition.Name = updates[0].Definition.Name
 	updates[3].ID = uuid.Must(uuid.NewV7())
-	out := b.store.UpdateJobs(t.Context(), updates)
+	out := b.store.UpdateMany(t.Context(), updates)
 	for i, want := range []error{nil, job.ErrConflict, nil, job.ErrNotFound, nil} {
 		require.ErrorIs(t, out[i].Err, want, i)
 		if want == nil {

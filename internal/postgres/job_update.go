@@ -28,9 +28,9 @@ func (a *API) UpdateJob(ctx context.Context, in job.UpdateParams) (job.Job, erro
 // updateBatch is how many jobs one transaction updates. It locks them and their runs, which cannot start meanwhile.
 const updateBatch = 100
 
-// UpdateJobs gives many jobs of one namespace new definitions, as UpdateJob does. If a transaction fails, each of its
+// updateMany gives many jobs of one namespace new definitions, as UpdateJob does. If a transaction fails, each of its
 // jobs gets one of its own, which shows which of them cannot be changed.
-func (a *API) UpdateJobs(ctx context.Context, in []job.UpdateParams) []job.BulkResult {
+func (a *API) updateMany(ctx context.Context, in []job.UpdateParams) []job.BulkResult {
 	out := make([]job.BulkResult, 0, len(in))
 	for part := range slices.Chunk(in, updateBatch) {
 		changes, err := a.updateJobs(ctx, "update jobs", part)
@@ -43,7 +43,7 @@ func (a *API) UpdateJobs(ctx context.Context, in []job.UpdateParams) []job.BulkR
 			out = append(out, job.BulkResult{Exists: part[0].ID, Err: nameTaken(err, part[0].Definition.Name)})
 		default:
 			for i := range part {
-				out = append(out, a.UpdateJobs(ctx, part[i:i+1])...)
+				out = append(out, a.updateMany(ctx, part[i:i+1])...)
 			}
 		}
 	}
@@ -128,7 +128,7 @@ func (u *update) decide(ctx context.Context, a *API, to cursorAt) (err error) {
 	}
 	target, ok := u.cursors[to]
 	if !ok {
-		if target, err = a.createCursor(ctx, u.tx, to, u.job.Namespace, u.new, u.now); err != nil {
+		if target, err = u.createCursor(ctx, a, to); err != nil {
 			return err
 		}
 		u.cursors[to] = target

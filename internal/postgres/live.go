@@ -49,7 +49,7 @@ const activeRuns = `queue q, LATERAL (
             SELECT s.id FROM session s WHERE s.expires_at > '-infinity' AND NOT (` + expired + `)) AS lost
         FROM (
             (SELECT ` + activeColumns + ` FROM run
-             WHERE queue_id = q.id AND run_at <= now() + interval '1 s' ORDER BY run_at LIMIT @runs)
+             WHERE queue_id::bigint = q.id AND run_at <= now() + interval '1 s' ORDER BY run_at LIMIT @runs)
             UNION ALL
             (SELECT ` + activeColumns + ` FROM run
              WHERE queue_id = q.id AND run_at > now() + interval '1 s' AND state = 0 /* pending */

@@ -25,7 +25,7 @@ GROUP BY q.id, r.handler`
 const countPlanned = `
 SELECT q.id, count(*) FROM queue q, LATERAL (
     SELECT FROM run
-    WHERE queue_id = q.id AND run_at > now() AND run_at <= now() + interval '1 min' AND state = 0 /* pending */
+    WHERE queue_id::bigint = q.id AND run_at > now() AND run_at <= now() + interval '1 min' AND state = 0 /* pending */
       AND deferred_from IS NULL
     LIMIT @runs + 1) r
 GROUP BY q.id`

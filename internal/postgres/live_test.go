@@ -103,7 +103,7 @@ func TestPlannedRunsHideNothing(t *testing.T) {
 	}
 }
 
-// TestDeferredRunsAreLate: a run that was never delivered, because its target rests, is late since it could have started
+// TestDeferredRunsAreLate: a run that was never delivered, because of backpressure, is late since it could have started
 // for the first time. A run whose attempt failed is retrying, also if it is deferred later.
 func TestDeferredRunsAreLate(t *testing.T) {
 	t.Parallel()

@@ -206,7 +206,7 @@ func abortOperations(ctx context.Context, tx pgx.Tx, namespace uuid.UUID, id str
 // checkNotRevoked returns an error if the actor is a key that was revoked: a node may know it for some seconds more. The
 // lock lets RevokeKey find what was begun before.
 func checkNotRevoked(ctx context.Context, tx pgx.Tx, namespace uuid.UUID, actor string) error {
-	// Of a person, or Belfry itself, it is zero, and no row is found.
+	// A person, or Belfry itself, has the id zero here, and no row is found.
 	key, _ := access.ParseKeyID(strings.TrimSuffix(actor[strings.LastIndexByte(actor, '[')+1:], "]"))
 	var revoked bool
 	const lock = `SELECT revoked_at IS NOT NULL FROM api_key WHERE namespace_id = $1 AND id = $2 FOR SHARE`

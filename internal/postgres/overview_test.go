@@ -135,13 +135,13 @@ func TestRunsOfDeadProcessesAreLate(t *testing.T) {
 	}
 	require.EqualValues(t, 100, count().Running)
 	require.Zero(t, count().Late)
-	b.exec(`UPDATE cluster SET alive = alive + interval '5 s'`)
-	b.exec(`UPDATE session SET renewed_at = now() - interval '10 s', expires_at = now() - interval '5 s' WHERE id = $1`, silent)
+	b.exec(`UPDATE cluster SET alive = alive + interval '80 s'`)
+	b.exec(`UPDATE session SET renewed_at = now() - interval '100 s', expires_at = now() - interval '50 s' WHERE id = $1`, silent)
 	after := count()
 	require.Positive(t, after.Late)
 	require.EqualValues(t, 100, after.Running+after.Late)
 	require.False(t, after.OldestDue.IsZero())
-	b.exec(`UPDATE cluster SET alive = alive - interval '1 s'`)
+	b.exec(`UPDATE cluster SET alive = alive - interval '40 s'`)
 	require.EqualValues(t, 100, count().Running, "after an outage its process has time to renew it")
 }
 

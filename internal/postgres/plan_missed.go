@@ -51,7 +51,8 @@ func planEndedAlone(ctx context.Context, tx pgx.Tx, m *behind, now time.Time) (m
 	if len(m.cursor) == 0 {
 		return false, nil
 	}
-	query := jobFields + `, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz FROM job j ` + endedMeanwhile
+	query := jobFields + `, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz FROM job j ` + //nolint:dupword // three columns
+		endedMeanwhile
 	rows, err := tx.Query(ctx, query, m.partition, m.cursor, m.next, now, maxPlannedAlone)
 	if err != nil {
 		return false, err

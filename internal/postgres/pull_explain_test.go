@@ -88,7 +88,8 @@ func (b *bulk) pullSteps() []*hot {
 			require.NoError(t, err)
 			require.Empty(t, gone)
 		}, ways: []string{
-			"failover", "job by partition id", "queue", "run by address", "run by partition job_id due_at seq", "session",
+			"failover", "job by partition id", "job_version by partition job_id version", "queue", "run by address",
+			"run by partition job_id due_at seq", "session",
 		}},
 		{name: "CompletePulled", step: func() {
 			var done []job.Completion

@@ -89,14 +89,14 @@ ORDER BY x.ended_at DESC, x.job_id DESC, x.due_at DESC, x.seq DESC`
 const runsLive = selectEntries + `
     SELECT u.* FROM queue q, LATERAL (
         (SELECT ` + liveEntry + ` FROM run r
-         WHERE r.queue_id = q.id AND r.run_at <= now() + interval '1 s' AND ` + afterLive + `)
+         WHERE r.queue_id::bigint = q.id AND r.run_at <= now() + interval '1 s' AND ` + afterLive + `)
         UNION ALL
         (SELECT ` + liveEntry + ` FROM run r
          WHERE r.queue_id = q.id AND r.run_at > now() + interval '1 s' AND ` + triedBefore + ` AND (@retrying OR @due)
            AND ` + afterLive + `)
         UNION ALL
         (SELECT ` + liveEntry + ` FROM run r
-         WHERE r.queue_id = q.id AND r.run_at > now() + interval '1 s' AND NOT ` + triedBefore + ` AND @pending
+         WHERE r.queue_id::bigint = q.id AND r.run_at > now() + interval '1 s' AND NOT ` + triedBefore + ` AND @pending
            AND ` + afterLive + `)) u
     WHERE q.namespace_id = belfry_namespace() AND (@queue = 0 OR q.id = @queue)
     ORDER BY u.run_at, u.partition, u.job_id, u.due_at, u.seq LIMIT @limit) x

@@ -79,7 +79,7 @@ func (m *searchMarks) found(s search, first map[int16]time.Time, now time.Time, 
 			mark.first = at
 		}
 		if s.from[i].IsZero() { // not all partitions at the same time
-			mark.all = clock.Elapsed() + searchAll/2 + rand.N(searchAll)
+			mark.all = clock.Elapsed() + searchAll/2 + rand.N(searchAll) //nolint:gosec // not a secret
 		}
 		m.of[p] = mark
 	}

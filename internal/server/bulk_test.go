@@ -322,7 +322,7 @@ func TestSpreadOfAMinute(t *testing.T) {
 			}
 			return n
 		}
-		require.EqualValues(t, 20, most("before"), "only the jobs that change are counted")
+		require.InDelta(t, 20, most("before"), 0, "only the jobs that change are counted")
 		require.Less(t, most("after"), 20.0)
 	}
 	op := b.begin("/jobs:spread", `{"all":true,"jitter":"10m",`+minute+`,"rate":1000}`)

@@ -85,7 +85,7 @@ func TestManyJobsAreReplaced(t *testing.T) {
 	}
 	results, got := send()
 	require.Equal(t, []string{"created", "unchanged", "changed", "refused", "refused"}, results)
-	require.EqualValues(t, []any{1., 1., 1., 2.}, []any{got["created"], got["changed"], got["unchanged"], got["refused"]})
+	require.Equal(t, []any{1., 1., 1., 2.}, []any{got["created"], got["changed"], got["unchanged"], got["refused"]})
 	other := b.call("GET", "/jobs/other", "").json(t)
 	require.Equal(t, "q", other["queue"])
 	require.EqualValues(t, 2, other["version"])

@@ -120,7 +120,8 @@ func TestARetrySendsThePayloadOfTheTrigger(t *testing.T) {
 	retry(run, "failed", "discarded")
 
 	hangs := n.create("hangs", yearly, "/hang", `"deadline":"1s"`)
-	running, waits, expires := trigger(hangs, "running"), trigger(hangs, "waiting"), ""
+	running, waits := trigger(hangs, "running"), trigger(hangs, "waiting")
+	var expires string
 	n.await("/runs/"+running, "state", "running")
 	require.Equal(t, 200, n.call("POST", "/runs/"+waits+":cancel", "").status)
 	expires = trigger(hangs, "expired")

@@ -108,7 +108,8 @@ func TestExplain(t *testing.T) {
 		},
 		"a worker failed permanently": {
 			entry(func(e *job.Entry) { e.Status, e.Reason, e.Worker = job.StatusFailed, job.ReasonRejected, true }),
-			why.Failed, job.ReasonRejected, []string{"its worker reported a permanent failure"},
+			why.Failed, job.ReasonRejected,
+			[]string{"its worker reported a permanent failure"},
 		},
 		"a command failed permanently": {func(f *why.Facts) {
 			f.Definition.Target.Kind = "command"

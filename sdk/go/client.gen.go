@@ -1385,7 +1385,7 @@ type Attention struct {
 	Count int64         `json:"count"`
 	Queue string        `json:"queue,omitempty,omitzero"`
 
-	// Since Of a queue that is paused or whose target rests: when that began.
+	// Since When the queue was paused, or its runs were deferred first.
 	Since time.Time `json:"since,omitempty,omitzero"`
 
 	// Text For people.
@@ -2888,7 +2888,7 @@ type LateRuns struct {
 	// OldestDueAt Since when the run that waits longest might have started. Absent: no run is due. It may have been due for less than 3 seconds.
 	OldestDueAt time.Time `json:"oldest_due_at,omitempty,omitzero"`
 
-	// Runs Runs that are due and have not started, whatever the reason: at least all that have been due for 3 seconds, and none that has been due for less than 1.5. A run that was deferred, because its target rests, has not started. One whose attempt failed is retrying.
+	// Runs Runs that are due and have not started, whatever the reason: at least all that have been due for 3 seconds, and none that has been due for less than 1.5. A run that was deferred, because of backpressure, has not started. One whose attempt failed is retrying.
 	Runs int64 `json:"runs"`
 }
 

@@ -158,7 +158,7 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-// A key in clear text would be known to all on the way, so the client sends none unless it is told to.
+// A key in clear text would be known to all on the way, so the client sends none unless an option allows it.
 func TestKeysStayOffTheNetwork(t *testing.T) {
 	t.Parallel()
 	for server, ok := range map[string]bool{

@@ -54,7 +54,7 @@ func checkInline(command *cobra.Command, words []string) error {
 	for i, word := range words {
 		if flag := flagName.FindString(word); flag != "" {
 			if command.Flags().Lookup(flag[2:]) == nil && command.InheritedFlags().Lookup(flag[2:]) == nil &&
-				flag != "--help" && flag != "--version" {
+				command.PersistentFlags().Lookup(flag[2:]) == nil && flag != "--help" && flag != "--version" {
 				return fmt.Errorf("belfry %s has no flag %s", command.Name(), flag)
 			}
 			continue

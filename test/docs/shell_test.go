@@ -138,6 +138,9 @@ func (s *space) fill(t *testing.T, line string) string {
 		url, token := s.report(t)
 		code = strings.NewReplacer("$RUN_URL", url, "$TOKEN", token).Replace(code)
 	}
+	if strings.Contains(code, "operation undo OPERATION") {
+		code = strings.ReplaceAll(code, "operation undo OPERATION", "operation undo "+s.newRelabel(t))
+	}
 	for word, make := range map[string]func() string{
 		"OPERATION": func() string { return s.newOperation(t) },
 		"op_…":      func() string { return s.newOperation(t) },
@@ -167,6 +170,18 @@ func (s *space) newOperation(t *testing.T) string {
 	}
 	return regexp.MustCompile(`op_[0-9a-z]+`).FindString(
 		s.must(t, http.MethodPost, "/dead-letters:redrive", `{"queue": "redriven", "rate": 1}`))
+}
+
+// newRelabel changes the labels of a job by an operation, which can be undone.
+func (s *space) newRelabel(t *testing.T) string {
+	t.Helper()
+	s.newRun(t, "failed", "relabelled")
+	id := regexp.MustCompile(`op_[0-9a-z]+`).FindString(
+		s.must(t, http.MethodPost, "/jobs:relabel", `{"filter": {"queue": "relabelled"}, "set": {"a": "b"}}`))
+	require.Eventually(t, func() bool {
+		return strings.Contains(s.must(t, http.MethodGet, "/operations/"+id, ""), `"finished"`)
+	}, time.Minute, 50*time.Millisecond)
+	return id
 }
 
 // checkConsole parses the commands of a transcript. Its output is a sample.

@@ -131,7 +131,7 @@ func TestALostSessionEndsTheLongPoll(t *testing.T) {
 	<-arrived
 	select {
 	case <-over:
-	case <-time.After(clocktest.Allow(5 * time.Second)): // a claim that nobody cancels takes 40 s
+	case <-time.After(clocktest.Allow(5 * time.Second)): // a claim that is not cancelled takes 40 s
 		t.Fatal("the worker waits for its long poll")
 	}
 	n.await(n.trigger("x", "{}"), "succeeded")

@@ -1,7 +1,7 @@
 -- Claim: starts those of the runs named by $1 to $4 (partition, job, due time, sequence) that are pending, due within
--- the lead $6, in a partition that session $5 owns, under no limit, and need no decision: job.Admit would start them too
--- (TestClaimsStartWhatThePolicyStarts). It returns what a target needs to deliver them. Runs that came due while no node
--- served the partition wait until CatchUp has decided them.
+-- the lead $6, in a partition that session $5 owns, under no limit, and need no decision: job.Admit would start them
+-- too (TestClaimsStartWhatThePolicyStarts). It returns what a target needs to deliver them. Runs that came due while no
+-- node served the partition wait until CatchUp has decided them.
 -- After a restore of the database, runs of the forgotten time are held, and attempt numbers begin above attempt_base.
 --
 -- The form and the settings pool.KeyLookups, which the same transaction applies first, allow one plan only: each key is

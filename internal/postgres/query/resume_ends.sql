@@ -1,6 +1,6 @@
 -- Resume: lists the pauses in partitions ($1) that end within $3, at most $4, the namespaces in turns. Both ends are
--- bounded ($2 is where the search of each partition begins), so that a held snapshot cannot make it slower and slower. It
--- reads 1,000 of a partition at most. Index: job_pause_end_pkey.
+-- bounded ($2 is where the search of each partition begins), so that a held snapshot cannot make it slower and slower.
+-- It reads 1,000 of a partition at most. Index: job_pause_end_pkey.
 SELECT partition, resume_at, job_id, namespace_id
 FROM (
     SELECT e.*, row_number() OVER (PARTITION BY e.namespace_id ORDER BY e.resume_at) AS turn

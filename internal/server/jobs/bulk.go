@@ -176,7 +176,7 @@ func (h *Handlers) saveChunk(
 ) ([]BulkItem, error) {
 	p := rest.Principal(ctx)
 	results := make([]BulkItem, len(chunk))
-	params := job.BulkParams{Namespace: p.Namespace, Actor: p.Actor(), Idempotent: once}
+	params := job.BulkParams{Namespace: p.Namespace, Actor: p.Actor(), Idempotent: once, Replace: replace}
 	check := h.targetCheck(ctx)
 	var resultOf []int // index into results, for each job in params
 	for i, l := range chunk {
@@ -214,27 +214,7 @@ func (h *Handlers) saveChunk(
 		}
 		return *before, nil
 	}
-	if replace {
-		h.replaceExisting(ctx, &params, made)
-	}
 	return fill(made), nil
-}
-
-// replaceExisting replaces the jobs of a bulk that exist.
-func (h *Handlers) replaceExisting(ctx context.Context, params *job.BulkParams, made []job.BulkResult) {
-	var updates []job.UpdateParams
-	var of []int
-	for i := range made {
-		if made[i].Exists != uuid.Nil {
-			of = append(of, i)
-			updates = append(updates, job.UpdateParams{
-				Namespace: params.Namespace, ID: made[i].Exists, Definition: params.Jobs[i].Definition, Actor: params.Actor,
-			})
-		}
-	}
-	for i, r := range h.verbs.UpdateJobs(ctx, updates) {
-		made[of[i]] = r
-	}
 }
 
 func bulkResult(r *job.BulkResult) string {

@@ -29,7 +29,6 @@ type Verbs interface {
 	ResumeJob(ctx context.Context, o job.ChangeParams) (job.Change, error)
 	TriggerJob(ctx context.Context, o job.ChangeParams, payload json.RawMessage) (job.Key, error)
 	CreateJobs(ctx context.Context, o job.BulkParams) ([]job.BulkResult, error)
-	UpdateJobs(ctx context.Context, in []job.UpdateParams) []job.BulkResult
 	JobsByName(ctx context.Context, namespace uuid.UUID, names []string) (map[string]job.Job, error)
 	BackfillJob(ctx context.Context, o job.BackfillParams) (job.BackfillResult, error)
 }

@@ -33,7 +33,7 @@ type LateRuns struct {
 func (LateRuns) Descriptions() map[string]string {
 	return map[string]string{
 		"runs": "Runs that are due and have not started, whatever the reason: at least all that have been due for 3 " +
-			"seconds, and none that has been due for less than 1.5. A run that was deferred, because its target rests, " +
+			"seconds, and none that has been due for less than 1.5. A run that was deferred, because of backpressure, " +
 			"has not started. One whose attempt failed is retrying.",
 		"more": "Whether there are more: of each queue the oldest 100,000 are counted, and of occurrences without a run " +
 			"one for each job. With it, running, accepted and retrying may be too low. If the database takes too long, " +
@@ -100,7 +100,7 @@ type Attention struct {
 	Count int64         `json:"count"`
 	Queue string        `json:"queue,omitempty"`
 	Cause string        `json:"cause,omitempty" doc:"Of dead letters: a filter that selects them."`
-	Since *time.Time    `json:"since,omitempty" doc:"Of a queue that is paused or whose target rests: when that began."`
+	Since *time.Time    `json:"since,omitempty" doc:"When the queue was paused, or its runs were deferred first."`
 }
 
 // RecentState is how a run ended, or what it does.

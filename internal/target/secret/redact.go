@@ -65,7 +65,7 @@ func Redact(text string, forms []string) string {
 	return text
 }
 
-// RedactAnswer also removes the end of a text that may end within a secret, whatever it is: of text that was cut, as
+// RedactAnswer also removes the end of an answer that may end within a secret, whatever it is: of text that was cut, as
 // much after the last whole secret as another one may have, and otherwise the last word before an ellipsis.
 func RedactAnswer(text string, forms []string, cut bool) string {
 	text = Redact(text, forms)

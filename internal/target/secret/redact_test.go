@@ -26,7 +26,7 @@ func TestRedact(t *testing.T) {
 	}
 }
 
-// TestRedactAnswer: the end of a text that was cut off is removed, whatever it is.
+// TestRedactAnswer: the end of an answer that was cut off is removed, whatever it is.
 func TestRedactAnswer(t *testing.T) {
 	t.Parallel()
 	forms := secret.Forms([]string{"canary-one", "my-canary-one"})
@@ -34,7 +34,7 @@ func TestRedactAnswer(t *testing.T) {
 		"it has canary-one and ends":      "it has [hidden] and ends",
 		"it ends in canary-o…":            "it ends in [hidden]…",
 		"it ends in \"another-o...":       "it ends in [hidden]...",
-		"try it again...":                 "try it again...", // too short to tell anything
+		"try it again...":                 "try it again...", // too short to reveal anything
 		"it ends in canary-o, and then …": "it ends in canary-o, and then …",
 		"…":                               "…",
 		"":                                "",

@@ -76,7 +76,8 @@ it('only queues with due runs and no worker are in trouble', () => {
 });
 
 it('says what holds due runs back', () => {
-  const counts = { due: 153, running: 0, waiting: 150, planned_1m: 0, planned_1m_more: false, workers: 0, more: false, handlers_without_worker: [] };
+  const planned = { planned_1m: 0, planned_1m_more: false };
+  const counts = { due: 153, running: 0, waiting: 150, ...planned, workers: 0, more: false, handlers_without_worker: [] };
   const q = (more: object, c: object = {}) => heldBy({ name: 'q', paused: false, ...more, counts: { ...counts, ...c } } as never);
   expect(q({ paused: true })).toBe('the queue is paused');
   expect(q({ rate: '30/m' })).toBe('limited by its rate, 30/m: about 5 min for those that wait');
