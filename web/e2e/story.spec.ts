@@ -42,7 +42,7 @@ test('the first five minutes', async ({ page }) => {
     await page.getByRole('link', { name: /^Dead letters/ }).click();
     await expect(page.getByText('502 Bad Gateway: upstream billing-7 refused the connection')).toBeVisible();
     await page.getByRole('button', { name: /502 Bad Gateway/ }).click();
-    await page.getByRole('link', { name: /^run_/ }).first().click();
+    await page.locator('a[href*="/ui/runs/run_"]').first().click();
     await expect(page.getByText(/said: 502 Bad Gateway/)).toBeVisible();
     step('why is found: 502 of the target');
 
