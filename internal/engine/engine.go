@@ -106,7 +106,7 @@ type Engine struct {
 	slots     slots
 	inFlight  inFlight
 
-	failedOver atomic.Pointer[job.Failover] // attempts may be leased to this node that it has forgotten; nil: none
+	failedOver atomic.Bool // attempts may be leased to this node that it has forgotten
 
 	loads        loads
 	outage       outage

@@ -20,7 +20,7 @@ type fakeLeases struct {
 	asked         int
 }
 
-func (f *fakeLeases) Leased(context.Context, uuid.UUID, time.Time, int) ([]job.Completion, error) {
+func (f *fakeLeases) Leased(context.Context, uuid.UUID, int) ([]job.Completion, error) {
 	f.asked++
 	return f.leased, nil
 }
@@ -55,4 +55,27 @@ func TestFailedOver(t *testing.T) {
 	require.Equal(t, 1, f.asked)
 	require.Equal(t, []job.Completion{forgotten}, f.ended)
 	require.Equal(t, []int16{1}, e.loads.due(at.Add(time.Hour)))
+}
+
+// TestAnAttemptThatIsClaimedAgainIsNotForgotten: a failover lost a claim, and the node claims the run again while it
+// delivers the first attempt. It delivers it once. If the outcome was written before the second claim, it was fenced, and
+// the run is leased to a node that has no attempt of it.
+func TestAnAttemptThatIsClaimedAgainIsNotForgotten(t *testing.T) {
+	t.Parallel()
+	a := job.Attempt{Key: job.Key{Partition: 1, Job: uuid.New()}, Number: 1}
+	done := job.Completion{Key: a.Key, Attempt: 1}
+	f := &fakeLeases{leased: []job.Completion{done}}
+	e := New(Options{
+		Leases: f, Completer: f, Member: ownsOne{}, Bound: &clock.Bound{}, Slots: 1, Log: slog.New(slog.DiscardHandler),
+	})
+	require.Equal(t, 1, e.handOver([]job.Attempt{a}))
+	require.Zero(t, e.handOver([]job.Attempt{a}))
+	require.NoError(t, e.rescueForgotten(t.Context()))
+	require.Zero(t, f.asked, "its outcome is not written yet")
+	e.forget(&[]job.Completion{done})
+	for range 2 {
+		require.NoError(t, e.rescueForgotten(t.Context()))
+	}
+	require.Equal(t, 1, f.asked)
+	require.Equal(t, []job.Completion{done}, f.ended)
 }

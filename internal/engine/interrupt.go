@@ -15,12 +15,16 @@ import (
 type inFlight struct {
 	mu       sync.Mutex
 	attempts map[job.RunKey]*interruptible
+	// unsure is whether an attempt has ended that was claimed again meanwhile, because a failover had lost its first
+	// claim. Its outcome may have been fenced before the second claim, and then it is leased and nobody delivers it.
+	unsure bool
 }
 
 type interruptible struct {
 	attempt job.Attempt
 	cancel  context.CancelFunc // nil: it waits for a deliverer or for its completion to be written
 	long    bool               // it was in flight in the last round of "interrupt" already
+	again   bool               // it was claimed again meanwhile
 }
 
 // is returns whether it is this attempt. A node that has a new session may claim an attempt again that its old session
@@ -37,6 +41,7 @@ func (f *inFlight) add(a job.Attempt) bool {
 	defer f.mu.Unlock()
 	k := a.Key.RunKey()
 	if i := f.attempts[k]; i != nil && i.is(a.Session, a.Number) {
+		i.again = true
 		return false
 	}
 	f.attempts[k] = &interruptible{attempt: a}
@@ -80,8 +85,18 @@ func (f *inFlight) removeAll(done []job.Completion) {
 // delete needs the lock.
 func (f *inFlight) delete(k job.Key, session uuid.UUID, attempt int16) {
 	if i := f.attempts[k.RunKey()]; i != nil && i.is(session, attempt) {
+		f.unsure = f.unsure || i.again
 		delete(f.attempts, k.RunKey())
 	}
+}
+
+// takeUnsure returns unsure and resets it.
+func (f *inFlight) takeUnsure() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	was := f.unsure
+	f.unsure = false
+	return was
 }
 
 // long returns the attempts that were in flight when it was called last.

@@ -53,32 +53,38 @@ func (e *Engine) rescued(found int, message string, more ...any) (time.Duration,
 
 // Leases is the store as FailedOver needs it.
 type Leases interface {
-	// Leased returns the attempts that are leased to a session and were claimed before an instant, as lost.
-	Leased(ctx context.Context, session uuid.UUID, before time.Time, limit int) ([]job.Completion, error)
+	// Leased returns the attempts that are leased to a session, as lost.
+	Leased(ctx context.Context, session uuid.UUID, limit int) ([]job.Completion, error)
 }
 
 // FailedOver is called when the database failed over. If acknowledged writes may be lost, completions and claims may be
 // among them: this node has forgotten attempts that are leased to it again, and runs that are pending again.
 func (e *Engine) FailedOver(f job.Failover) {
 	if f.Writes() != job.WritesKept {
-		e.failedOver.Store(&f)
+		e.failedOver.Store(true)
 	}
 }
 
 // rescueForgotten ends attempts that are leased to this node and that it does not know, and loads its runs again, after
 // FailedOver. A run that is taken may be one whose claim is unresolved: the next round decides about it. If the
 // completion of an attempt is under way, one of the two outcomes is fenced.
-func (e *Engine) rescueForgotten(ctx context.Context) error {
-	f := e.failedOver.Load()
-	if f == nil {
+func (e *Engine) rescueForgotten(ctx context.Context) (err error) {
+	unsure := e.inFlight.takeUnsure()
+	if !e.failedOver.Swap(false) && !unsure {
 		return nil
 	}
 	limit := e.Slots + rescueLimit
-	leased, err := e.Leases.Leased(ctx, e.Member.Session(), f.Noticed, limit)
+	more := true
+	defer func() {
+		if more || err != nil {
+			e.failedOver.Store(true)
+		}
+	}()
+	leased, err := e.Leases.Leased(ctx, e.Member.Session(), limit)
 	if err != nil {
 		return err
 	}
-	more := len(leased) == limit
+	more = len(leased) == limit
 	forgotten := slices.DeleteFunc(leased, func(c job.Completion) bool {
 		// In this order, because a claimed run is in flight before it is released.
 		taken := e.wheel.Taken(c.Key.RunKey())
@@ -94,7 +100,7 @@ func (e *Engine) rescueForgotten(ctx context.Context) error {
 		e.stats.rescued.Add(int64(len(forgotten)))
 		e.add(ctx, retries)
 	}
-	if !more && e.failedOver.CompareAndSwap(f, nil) {
+	if !more {
 		e.loads.add(e.Member.Owned(), e.Bound.Now())
 	}
 	return nil

@@ -215,13 +215,11 @@ func (s *failsOver) ResolveClaim(ctx context.Context, session uuid.UUID, keys []
 	return s.Store.ResolveClaim(ctx, session, keys)
 }
 
-func (s *failsOver) Leased(
-	ctx context.Context, session uuid.UUID, before time.Time, limit int,
-) ([]job.Completion, error) {
+func (s *failsOver) Leased(ctx context.Context, session uuid.UUID, limit int) ([]job.Completion, error) {
 	if s.leased.Add(1) == 2 {
 		s.ended.Do(func() { close(s.round) })
 	}
-	return s.Store.Leased(ctx, session, before, limit)
+	return s.Store.Leased(ctx, session, limit)
 }
 
 func (s *failsOver) CompleteDecided(ctx context.Context, done []job.Completion) ([]job.Run, int, error) {
@@ -243,7 +241,7 @@ func TestAFailoverDoesNotEndAnUnresolvedClaim(t *testing.T) {
 			b := setup(t)
 			store := &failsOver{cutOff: cutOff{Store: b.store}, round: make(chan struct{})}
 			store.failOver = sync.OnceFunc(func() {
-				b.engine.FailedOver(job.Failover{Noticed: b.bound.Now().Add(time.Hour)})
+				b.engine.FailedOver(job.Failover{})
 			})
 			b.engine.Claimer, b.engine.Completer, b.engine.Leases = store, store, store
 			soon := schedule.Spec{At: b.bound.Now().Add(time.Second).UTC().Format(time.RFC3339)}

@@ -119,15 +119,12 @@ RETURNING timeline_before, noticed_at, received_until, synchronous, lost`,
 	return f, first, err
 }
 
-// Leased returns the attempts that are leased to a session of a node and were claimed before an instant, as lost. It
-// reads all live runs.
-func (a *Admin) Leased(
-	ctx context.Context, session uuid.UUID, before time.Time, limit int,
-) (lost []job.Completion, err error) {
+// Leased returns the attempts that are leased to a session of a node, as lost. It reads all live runs.
+func (a *Admin) Leased(ctx context.Context, session uuid.UUID, limit int) (lost []job.Completion, err error) {
 	rows, err := a.db.Query(ctx, `
 SELECT partition, job_id, due_at, seq, attempt, session_id FROM run
-WHERE state = 1 /* running */ AND session_id = $1 AND claimed_at < $2 AND handler IS NULL
-LIMIT $3`, session, before, limit)
+WHERE state = 1 /* running */ AND session_id = $1 AND handler IS NULL
+LIMIT $2`, session, limit)
 	if err == nil {
 		lost, err = collectLost(rows, "the database failed over and lost its completion")
 	}

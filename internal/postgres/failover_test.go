@@ -139,13 +139,13 @@ func TestWorkersAdoptTheirRunsAfterAFailover(t *testing.T) {
 	require.Empty(t, gone)
 }
 
-// Leased finds the attempts that a session of a node has, from before the failover.
+// Leased finds the attempts that a session of a node has.
 func TestLeasedAttemptsAreFound(t *testing.T) {
 	t.Parallel()
 	b := setupLimits(t)
 	attempts := b.claimAll(2)
-	b.exec(`UPDATE run SET claimed_at = claimed_at + interval '1 min' WHERE job_id = $1`, attempts[1].Key.Job)
-	lost, err := b.store.Leased(t.Context(), b.session, b.now(), 10)
+	b.exec(`UPDATE run SET session_id = gen_random_uuid() WHERE job_id = $1`, attempts[1].Key.Job)
+	lost, err := b.store.Leased(t.Context(), b.session, 10)
 	require.NoError(t, err)
 	require.Len(t, lost, 1)
 	require.Equal(t, attempts[0].Key, lost[0].Key)
