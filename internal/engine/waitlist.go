@@ -26,7 +26,7 @@ type Limits interface {
 }
 
 const (
-	waitlistBatch  = 200  // runs in one claim
+	waitlistBatch  = 500  // runs in one claim
 	maxPolled      = 1000 // limits in one statement
 	reconcilePause = time.Minute
 )

@@ -2,6 +2,7 @@ package job_test
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -122,6 +123,35 @@ func TestRunsThatWaitLongerOnOtherNodesGoFirst(t *testing.T) {
 	require.True(t, try(job.Waiter{RunAt: ago(80 * time.Minute)}, job.Waiter{RunAt: ago(90 * time.Minute)}),
 		"nor is an eighth of a long wait")
 	require.False(t, try(job.Waiter{RunAt: ago(80 * time.Minute)}, job.Waiter{RunAt: ago(91 * time.Minute)}))
+}
+
+// TestRunsGiveWayOnlyIfPermitsAreScarce: after an outage, runs of all nodes are late, and there are permits for many of
+// them. A node that gave way to older runs of another one would leave them unused until that node asks.
+func TestRunsGiveWayOnlyIfPermitsAreScarce(t *testing.T) {
+	t.Parallel()
+	older := job.Waiter{RunAt: eight.Add(-time.Minute)}
+	started := func(l job.Limit, c job.Capacity, candidate job.Candidate) (n int) {
+		c.Locked, c.Ahead = true, &older
+		candidate.Queue, candidate.RunAt = 1, eight
+		candidates := slices.Repeat([]job.Candidate{candidate}, 200)
+		for _, r := range job.GrantPermits(map[job.Limit]*job.Capacity{l: &c}, candidates, eight) {
+			if r == (job.Refusal{}) {
+				n++
+			}
+		}
+		return n
+	}
+	full := job.Bucket{Tokens: 120, At: eight}
+	require.Equal(t, 70, started(queueOf(1), job.Capacity{Limits: job.QueueLimits{MaxRunning: 120}}, job.Candidate{}))
+	require.Equal(t, 70, started(keyOf(7), job.Capacity{}, job.Candidate{Key: 7, KeyMax: 120}))
+	require.Equal(t, 70, started(queueOf(1), job.Capacity{
+		Limits: job.QueueLimits{Rate: job.Rate{Count: 120, Seconds: 1}, Burst: 120}, Bucket: full,
+	}, job.Candidate{}))
+	require.Equal(t, 70, started(queueOf(1), job.Capacity{
+		Quota: &job.RunQuota{PerMinute: 120, Bucket: full},
+	}, job.Candidate{}))
+	require.Equal(t, 200, started(queueOf(1), job.Capacity{Limits: job.QueueLimits{MaxRunning: 500}},
+		job.Candidate{Key: 7, KeyMax: 1}), "the maximum of the key is not that of the queue")
 }
 
 // TestARateHoldsInEveryWindow: whatever the pattern of requests, no window has more starts than burst + rate × length.

@@ -143,7 +143,7 @@ func (c *Candidate) refusal(capacity map[Limit]*Capacity, now time.Time) Refusal
 			refusal.After = limit.Bucket.after(limit.Limits)
 		case limit.Quota != nil && limit.Quota.Bucket.Tokens < 1:
 			refusal.After, refusal.Quota = limit.Quota.Bucket.after(limit.Quota.limits()), true
-		case limit.Ahead != nil && c.yields(*limit.Ahead, now):
+		case limit.Ahead != nil && limit.left(l.Kind, c) <= reserved && c.yields(*limit.Ahead, now):
 		default:
 			continue
 		}
@@ -155,6 +155,28 @@ func (c *Candidate) refusal(capacity map[Limit]*Capacity, now time.Time) Refusal
 // full reports whether a queue has reached max_running.
 func (c *Capacity) full() bool {
 	return c.Limits.MaxRunning > 0 && c.Running >= int(c.Limits.MaxRunning)
+}
+
+// reserved is how many permits are left to runs that wait longer on another node, so that it can start some when it
+// asks. A run does not give way while there are more: permits of an outage's backlog would stay unused until then.
+const reserved = 50
+
+// left is how many permits there are for runs like the candidate.
+func (c *Capacity) left(kind LimitKind, of *Candidate) int {
+	left := reserved + 1
+	if kind == LimitKey {
+		left = min(left, int(max(of.KeyMax, 1))-c.Running)
+	}
+	if c.Limits.MaxRunning > 0 {
+		left = min(left, int(c.Limits.MaxRunning)-c.Running)
+	}
+	if c.Limits.Rate.Count > 0 {
+		left = min(left, int(c.Bucket.Tokens))
+	}
+	if c.Quota != nil {
+		left = min(left, int(c.Quota.Bucket.Tokens))
+	}
+	return left
 }
 
 // yields reports whether a run leaves its permit to a run on another node. It always yields to a higher priority. It

@@ -8,7 +8,7 @@ import (
 
 const (
 	// tryUnknown is how many runs to try under a limit that nothing is known about.
-	tryUnknown = 50
+	tryUnknown = 500
 	// rateRetry is how long a node may not notice that the rate it waits for was raised or removed.
 	rateRetry = time.Second
 )
