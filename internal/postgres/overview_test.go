@@ -19,7 +19,8 @@ func TestOverviewReadsIndexes(t *testing.T) {
 	b := setupBulk(t, r)
 	b.dead(20_000, 2, 3)
 	b.shared(5000)
-	b.exec(`UPDATE job SET state = 2 WHERE name LIKE '%7'`)
+	b.exec(`UPDATE job SET state = 2, paused_by = CASE WHEN name LIKE '%77' THEN 'belfry' ELSE 'key:a [key_1]' END
+		WHERE name LIKE '%7'`)
 	b.exec(`INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, ended_at, ended, attempt, origin,
 			status, queue_id, reason)
 		SELECT partition, 0, 1, id, now(), now(), now(), 2 + 2 * (version % 2), 1, 0, 500, 1, 'attempts' FROM job`)
@@ -31,6 +32,7 @@ func TestOverviewReadsIndexes(t *testing.T) {
 	})
 	require.Equal(t, job.Capped{Count: job.MaxOverviewCount, More: true}, o.DeadLetters)
 	require.EqualValues(t, 500, o.PausedJobs.Count)
+	require.Equal(t, job.Capped{Count: 50}, o.PausedBelfry)
 	require.False(t, o.SkippedMore)
 	require.Len(t, o.Minutes, job.OverviewMinutes)
 	for _, statistics := range []string{"never analysed", "analysed"} {
