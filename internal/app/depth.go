@@ -27,6 +27,7 @@ type depthSample struct {
 	queues              map[queueLabel]*queueSample
 	noPending           bool // counting the pending runs took too long
 	sessions, daysAhead int64
+	bytes               int64 // of the database
 	backupAge           *float64
 	heldFor             float64
 }
@@ -60,13 +61,15 @@ var (
 		"Time since the last backup of the database that was reported, at most 15 s old.", nil, nil)
 	restoreHeld = prometheus.NewDesc("belfry_restore_held_seconds",
 		"Time since a restore of the database was noticed that still holds runs, at most 15 s old; 0: none does.", nil, nil)
+	databaseBytes = prometheus.NewDesc("belfry_database_bytes",
+		"Size of the database on disk without its WAL, at most 15 s old.", nil, nil)
 )
 
 // Describe lists the metrics.
 func (d *depth) Describe(to chan<- *prometheus.Desc) {
 	for _, desc := range []*prometheus.Desc{
 		queueRuns, dueOldest, deadLetters, workerSlots, workerSlotsUsed, sessionsLive, historyDaysAhead, backupAge,
-		restoreHeld,
+		restoreHeld, databaseBytes,
 	} {
 		to <- desc
 	}
@@ -96,6 +99,7 @@ func (d *depth) Collect(to chan<- prometheus.Metric) {
 	gauge(sessionsLive, float64(s.sessions))
 	gauge(historyDaysAhead, float64(s.daysAhead))
 	gauge(restoreHeld, s.heldFor)
+	gauge(databaseBytes, float64(s.bytes))
 	if s.backupAge != nil {
 		gauge(backupAge, *s.backupAge)
 	}
@@ -105,7 +109,7 @@ func (d *depth) Collect(to chan<- prometheus.Metric) {
 func sampleOf(d *postgres.Depth, labelsOf func(queue int32) queueLabel) *depthSample {
 	s := &depthSample{
 		queues: map[queueLabel]*queueSample{}, sessions: d.Sessions, daysAhead: d.DaysAhead, backupAge: d.BackupAge,
-		heldFor: d.HeldFor, noPending: d.Scheduled == nil,
+		heldFor: d.HeldFor, bytes: d.Bytes, noPending: d.Scheduled == nil,
 	}
 	of := func(queue int32) *queueSample {
 		l := labelsOf(queue)

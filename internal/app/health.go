@@ -15,6 +15,8 @@ const (
 	readyFor  = time.Second     // how long a result is reused
 	readyTime = 2 * time.Second // timeout of the database query
 
+	refusedFor = 10 * time.Second // how long a write that failed counts; loops retry theirs at least every 2 s
+
 	noSession = "the node has no valid session, so it owns nothing"
 )
 
@@ -99,6 +101,9 @@ func (h *health) check(ctx context.Context) readiness {
 	case schema < h.schema:
 		out = notReady("schema",
 			fmt.Sprintf("it is at version %d and this node needs %d; run: belfry migrate", schema, h.schema))
+	}
+	if r := h.node.metrics.refused.Load(); r != nil && clock.Elapsed()-r.at < refusedFor {
+		out.add("database", "it cannot write: "+r.cause+"; run: belfry doctor")
 	}
 	if doubt := h.node.bound.Doubt(); doubt != "" {
 		out.add("clock", doubt)

@@ -34,6 +34,8 @@ type metrics struct {
 	failed      *prometheus.CounterVec
 	requests    *prometheus.CounterVec
 	failover    *prometheus.CounterVec
+	refusals    *prometheus.CounterVec
+	refused     atomic.Pointer[refusedWrite] // the last one; nil: none
 	findings    *prometheus.CounterVec
 	answered    *prometheus.HistogramVec
 	depth       depth
@@ -79,6 +81,8 @@ func newMetrics(c Config) *metrics {
 			"API requests answered, by operation and status.", "operation", "status"),
 		failover: counters("belfry_database_failovers_total",
 			"Failovers of the database that this node noticed, by what happened to acknowledged writes.", "writes"),
+		refusals: counters("belfry_database_refused_total",
+			"Statements that failed because the database cannot write, by cause.", "cause"),
 		findings: counters("belfry_audit_findings_total",
 			"Occurrences that the audit of this node found not to be in the ledger as they must be, by kind.", "kind"),
 		answered: prometheus.NewHistogramVec(prometheus.HistogramOpts{
@@ -99,6 +103,9 @@ func newMetrics(c Config) *metrics {
 	for _, writes := range []job.Writes{job.WritesKept, job.WritesUnknown, job.WritesLost} {
 		m.failover.WithLabelValues(string(writes))
 	}
+	for _, cause := range postgres.Refusals {
+		m.refusals.WithLabelValues(cause)
+	}
 	for _, kind := range []auditor.Kind{auditor.Missing, auditor.Phantom, auditor.Early, auditor.Duplicate} {
 		m.findings.WithLabelValues(string(kind))
 	}
@@ -106,7 +113,7 @@ func newMetrics(c Config) *metrics {
 		m.skipped.WithLabelValues(string(why))
 	}
 	m.registry.MustRegister(m.queues.collectors()...)
-	m.registry.MustRegister(outcomes, m.skipped, m.failed, m.requests, m.failover, m.findings,
+	m.registry.MustRegister(outcomes, m.skipped, m.failed, m.requests, m.failover, m.refusals, m.findings,
 		m.answered, &m.depth, &m.certificate, &m.archive, &m.auditHeads, info,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
@@ -146,6 +153,18 @@ func (m *metrics) Entered(queue int32, how job.Ended, why job.Reason, runs int64
 func (m *metrics) Skipped(namespace uuid.UUID, why job.Reason, dueTimes int64) {
 	m.tally.Skipped(namespace, why, dueTimes)
 	m.skipped.WithLabelValues(string(why)).Add(float64(dueTimes))
+}
+
+// refusedWrite is a statement that failed because the database cannot write.
+type refusedWrite struct {
+	cause string
+	at    time.Duration // clock.Elapsed
+}
+
+// Refused is called by the store when the database cannot write.
+func (m *metrics) Refused(cause string) {
+	m.refusals.WithLabelValues(cause).Inc()
+	m.refused.Store(&refusedWrite{cause, clock.Elapsed()})
 }
 
 // noOperation is the label of requests that reached no operation.

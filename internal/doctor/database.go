@@ -25,7 +25,9 @@ type Database struct {
 	Pooled    bool     // a pooler, such as PgBouncer, stands between
 	Unbounded []string // timeouts that a statement outside a transaction does not have
 
-	MaxConnections    int // without those reserved for superusers
+	MaxConnections    int    // without those reserved for superusers
+	Bytes             int64  // of the database on disk, without its WAL
+	CannotWrite       string // why PostgreSQL cannot write where the database is; empty: it can
 	Fsync             bool
 	FullPageWrites    bool
 	SynchronousCommit string
@@ -70,6 +72,7 @@ var databaseChecks = []check{
 	{"database", "role", false, (*Facts).role},
 	{"database", "connections", false, (*Facts).connections},
 	{"database", "pooler", false, (*Facts).pooler},
+	{"database", "disk", true, (*Facts).disk},
 	{"database", "durability", true, (*Facts).durability},
 	{"database", "standbys", true, (*Facts).standbys},
 	{"database", "failovers", false, (*Facts).failovers},
@@ -166,6 +169,15 @@ func (f *Facts) setTimeouts() string {
 		hint += fmt.Sprintf(" ALTER ROLE %s SET %s = '%s';", f.Database.Role, name, values[name])
 	}
 	return hint + " Then let the pooler reconnect."
+}
+
+func (f *Facts) disk() verdict {
+	if p := f.Database.CannotWrite; p != "" {
+		return fail("Add space or remove other files now: PostgreSQL stops when its WAL has no space either. "+
+			"Never delete files of PostgreSQL. Then lower keep_history, or drop what keeps WAL (replication-slots, archive).",
+			"PostgreSQL cannot write 16 MiB: %s", p)
+	}
+	return ok("PostgreSQL can write; the database has %d MiB without its WAL", f.Database.Bytes>>20)
 }
 
 func (f *Facts) durability() verdict {

@@ -50,6 +50,7 @@ func TestJudge(t *testing.T) {
 		"newer schema":      {"schema", doctor.Warning, func(f *doctor.Facts) { f.Database.Schema = 7 }},
 		"older schema":      {"schema", doctor.Failure, func(f *doctor.Facts) { f.Database.Schema = 4 }},
 		"contracted schema": {"schema", doctor.Failure, func(f *doctor.Facts) { f.Database.Schema, f.Database.SchemaOldest = 8, 7 }},
+		"full disk":         {"disk", doctor.Failure, func(f *doctor.Facts) { f.Database.CannotWrite = "No space left on device" }},
 		"no fsync":          {"durability", doctor.Failure, func(f *doctor.Facts) { f.Database.Fsync = false }},
 		"wraparound":        {"wraparound", doctor.Warning, func(f *doctor.Facts) { f.Database.WraparoundAge = 6e8 }},
 		"no day for now":    {"history-days", doctor.Failure, func(f *doctor.Facts) { f.Cluster.DaysAhead = 0 }},

@@ -52,6 +52,9 @@ type Options struct {
 // Servers is what a process knows about the servers of a database.
 type Servers = pool.Servers
 
+// Refusals are the causes why a server cannot write, by SQLSTATE.
+var Refusals = pool.Refusals
+
 // New returns a DB on a migrated database. The caller keeps and closes the connections.
 func New(conns *pgxpool.Pool, o Options) *DB {
 	p := pool.New(conns, pool.Options{Observer: o.Observer, OnWake: o.OnWake, OnEnded: o.OnEnded, Servers: o.Servers})

@@ -24,6 +24,7 @@ type Depth struct {
 	DaysAhead   int64       // days of history that exist after today
 	BackupAge   *float64    // seconds since the last backup; nil: none was reported
 	HeldFor     float64     // seconds since a restore was noticed that still holds runs; 0: none does
+	Bytes       int64       // of the database on disk, without its WAL
 }
 
 // QueueName is the names of a queue. They are empty if it does not exist any more.
@@ -106,7 +107,8 @@ SELECT (SELECT count(*) FROM session WHERE expires_at > now() AND queue_id IS NU
         WHERE i.inhparent = 'run_history'::regclass
           AND c.relname > 'run_history_' || to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD')),
        extract(epoch FROM now() - backed_up_at)::float8,
-       CASE WHEN held_from < held_until THEN extract(epoch FROM now() - held_until)::float8 ELSE 0 END
+       CASE WHEN held_from < held_until THEN extract(epoch FROM now() - held_until)::float8 ELSE 0 END,
+       pg_database_size(current_database())
 FROM cluster WHERE only_row`
 
 // Depth counts live runs, dead letters and slots of workers of partitions, and reads the names of queues. It may read
@@ -136,7 +138,7 @@ func (e *Engine) Depth(ctx context.Context, partitions []int16, named []int32) (
 			return err
 		})
 		batch.Queue(clusterDepth).QueryRow(func(row pgx.Row) error {
-			return row.Scan(&d.Sessions, &d.DaysAhead, &d.BackupAge, &d.HeldFor)
+			return row.Scan(&d.Sessions, &d.DaysAhead, &d.BackupAge, &d.HeldFor, &d.Bytes)
 		})
 		return e.db.SendBatch(ctx, batch).Close()
 	})

@@ -34,7 +34,8 @@ SELECT now(), current_setting('server_version_num')::int, current_user,
        ARRAY(SELECT name FROM unnest(ARRAY['statement_timeout', 'idle_in_transaction_session_timeout',
                                            'tcp_user_timeout']) WITH ORDINALITY t(name, n)
              WHERE current_setting(name) = '0' AND (name <> 'tcp_user_timeout' OR inet_server_addr() IS NOT NULL)
-             ORDER BY n)`
+             ORDER BY n),
+       pg_database_size(current_database())`
 
 // inspectSlots asks for the WAL that slots keep; on a standby it cannot be computed.
 const inspectSlots = `
@@ -42,6 +43,13 @@ SELECT slot_name::text, active,
        CASE WHEN pg_is_in_recovery() THEN 0
             ELSE coalesce(pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn), 0) END::bigint
 FROM pg_replication_slots ORDER BY slot_name`
+
+// probeDisk writes 16 MiB to a temporary file where the database is, which PostgreSQL removes when the statement ends.
+const probeDisk = `
+WITH w AS MATERIALIZED (SELECT repeat('x', 8192) AS x FROM generate_series(1, 2048)) SELECT count(x) FROM w`
+
+// tempFileLimit is the SQLSTATE of a statement that needs more temporary space than temp_file_limit allows.
+const tempFileLimit = "53400"
 
 // PostgreSQL 17 moved the counters of checkpoints.
 const (
@@ -82,7 +90,7 @@ func (a *Admin) inspectServer(ctx context.Context, d *doctor.Database) error {
 	err := a.db.QueryRow(ctx, inspectServer).Scan(
 		&d.Now, &d.Version, &d.Role, &d.SeesAll, &d.MaxConnections, &d.Fsync, &d.FullPageWrites,
 		&d.SynchronousCommit, &d.SyncNames, &d.Standbys, &d.SyncStandbys, &d.Archiving, &d.ArchiveFailing,
-		&open, &prepared, &d.WraparoundAge, &d.Unbounded,
+		&open, &prepared, &d.WraparoundAge, &d.Unbounded, &d.Bytes,
 	)
 	if err != nil {
 		return err
@@ -101,7 +109,18 @@ func (a *Admin) inspectServer(ctx context.Context, d *doctor.Database) error {
 	if err != nil {
 		return err
 	}
-	d.Slots, err = pgx.CollectRows(rows, pgx.RowToStructByPos[doctor.Slot])
+	if d.Slots, err = pgx.CollectRows(rows, pgx.RowToStructByPos[doctor.Slot]); err != nil {
+		return err
+	}
+	var batch pgx.Batch
+	batch.Queue(`SELECT set_config('work_mem', '64kB', true), set_config('temp_tablespaces', '', true)`)
+	batch.Queue(probeDisk)
+	if err = a.db.SendBatch(ctx, &batch).Close(); Refusals[Code(err)] != "" {
+		d.CannotWrite = err.Error()
+		return nil
+	} else if Code(err) == tempFileLimit {
+		return nil
+	}
 	return err
 }
 

@@ -98,6 +98,8 @@ func (e *entered) Entered(_ int32, how job.Ended, _ job.Reason, n int64) {
 
 func (e *entered) Skipped(uuid.UUID, job.Reason, int64) {}
 
+func (e *entered) Refused(string) {}
+
 // TestAnUnresolvedClaimThatWasOvertakenIsFound: no other node would deliver it.
 func TestAnUnresolvedClaimThatWasOvertakenIsFound(t *testing.T) {
 	t.Parallel()

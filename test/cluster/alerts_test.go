@@ -35,6 +35,7 @@ func TestAlerts(t *testing.T) {
 		{"the database clock jumps an hour", setup{clock: true}, jumpedClock},
 		{"a queue is paused, another one has no workers", setup{}, pausedQueue},
 		{"runs fail permanently", setup{}, failedRuns},
+		{"the disk of the database is full", setup{small: true}, fullDisk},
 	}
 	rows := make([]string, len(drills))
 	t.Run("drills", func(t *testing.T) {
@@ -77,8 +78,7 @@ func (a *alarms) again(i int) {
 func killedNode(a *alarms) {
 	a.begin()
 	_ = a.nodes[1].end(syscall.SIGKILL)
-	a.fire("BelfryRescues", "BelfryRunsLateFast", "BelfryRunsLateSlow")
-	a.silent()
+	a.fire("BelfryNodeDown", "BelfryRescues", "BelfryRunsLateFast", "BelfryRunsLateSlow")
 	a.again(1)
 	a.balanced()
 	a.silent()
@@ -92,7 +92,7 @@ func killedNodes(a *alarms) {
 	a.fire("BelfryDown")
 	a.again(0)
 	a.again(1)
-	a.fire("BelfryMissedInOutage") // what is late before the first scrape is no increase, so lateness may fire or not
+	a.fire("BelfryMissedInOutage", "BelfryCatchUp") // what is late before the first scrape is no increase, so lateness may fire or not
 	a.balanced()
 	a.silent()
 }
@@ -108,10 +108,11 @@ func stoppedDatabase(a *alarms) {
 	}), "the canary does not run")
 	a.begin()
 	require.NoError(a.t, a.db.kill(true))
-	a.fire("BelfryNoSession", "BelfryPartitionsUnowned", "BelfryApiErrors", "BelfryCanaryStopped")
+	a.fire("BelfryNoSession", "BelfryPartitionsUnowned", "BelfryApiErrors", "BelfryCanaryStopped",
+		"BelfryOutcomesUnwritten")
 	_, err := a.db.start(a.ctx)
 	require.NoError(a.t, err)
-	a.fire("BelfryMissedInOutage", "BelfryRunsLateFast", "BelfryRunsLateSlow")
+	a.fire("BelfryMissedInOutage", "BelfryCatchUp", "BelfryRunsLateFast", "BelfryRunsLateSlow")
 	a.balanced()
 	a.silent()
 }
@@ -173,5 +174,14 @@ func failedRuns(a *alarms) {
 		_, err := a.store.DeleteJob(a.ctx, job.ChangeParams{Namespace: j.Namespace, ID: j.ID, Actor: "test"})
 		require.NoError(a.t, err)
 	}
+	a.silent()
+}
+
+// fullDisk: the alert fires while PostgreSQL still answers.
+func fullDisk(a *alarms) {
+	a.begin()
+	undo := a.fill()
+	a.fire("BelfryDatabaseCannotWrite")
+	undo()
 	a.silent()
 }

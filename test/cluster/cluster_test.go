@@ -70,6 +70,7 @@ type setup struct {
 	async bool      // the standbys are asynchronous
 	clock bool      // its own PostgreSQL, whose clock the test can set
 	on    *database // a PostgreSQL that the test has created
+	small bool      // its own PostgreSQL on a small disk
 
 	patroni bool // its own PostgreSQL with two synchronous standbys, managed by Patroni
 
@@ -92,6 +93,7 @@ type cluster struct {
 	group *replicas // nil if the database has no standbys
 	ruled *patroni  // nil if Patroni does not manage it
 	proxy *proxy    // nil if there is none
+	disk  string    // the small one
 	url   string    // of the database, for nodes
 	sink  *sink
 	log   string
@@ -126,6 +128,9 @@ func newCluster(t *testing.T, s setup) *cluster {
 		c.url = c.group.urlOf(serverRole, false)
 	case s.clock:
 		c.db = newDatabaseWithClock(t)
+		c.url = c.migrate(c.db, c.db.url())
+	case s.small:
+		c.db, c.disk = newSmallDatabase(t)
 		c.url = c.migrate(c.db, c.db.url())
 	case s.on != nil:
 		c.db = s.on

@@ -44,11 +44,18 @@ func toPrimary(config *pgx.ConnConfig) {
 	}
 }
 
-// leaveReadOnly resets the pool when a statement finds its server read-only. The other connections lead to the same
-// server, and would stay there until they are an hour old. New ones find the primary.
-func (p *Pool) leaveReadOnly(config *pgx.ConnConfig) {
+// Refusals are the causes why a server cannot write, by SQLSTATE.
+var Refusals = map[string]string{"53100": "disk_full", "53200": "out_of_memory", "58030": "io_error"}
+
+// watchErrors reports statements that the server refuses. It resets the pool when a statement finds its server
+// read-only: the other connections lead to the same server, and would stay there until they are an hour old. New ones
+// find the primary.
+func (p *Pool) watchErrors(config *pgx.ConnConfig) {
 	next := config.OnPgError
 	config.OnPgError = func(conn *pgconn.PgConn, err *pgconn.PgError) bool {
+		if cause := Refusals[err.Code]; cause != "" && p.observer != nil {
+			p.observer.Refused(cause)
+		}
 		if err.Code != readOnly {
 			return next(conn, err)
 		}

@@ -58,7 +58,7 @@ func Open(ctx context.Context, url string, o Options) (*Pool, error) {
 	servers.timelines.watch(config)
 	servers.hosts.watch(config.ConnConfig)
 	p.pooler.watch(config.ConnConfig, url)
-	p.leaveReadOnly(config.ConnConfig)
+	p.watchErrors(config.ConnConfig)
 	p.watchCommits(config.ConnConfig)
 	config.BeforeConnect = func(ctx context.Context, c *pgx.ConnConfig) error {
 		if err := p.pooler.choose(ctx, c); err != nil {

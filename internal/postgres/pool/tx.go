@@ -67,6 +67,8 @@ type Observer interface {
 	Entered(queue int32, how job.Ended, why job.Reason, runs int64)
 	// Skipped counts due times of a namespace that no job of a cursor runs for.
 	Skipped(namespace uuid.UUID, why job.Reason, dueTimes int64)
+	// Refused counts statements that failed because the server lacks what it needs to write. See Refusals.
+	Refused(cause string)
 }
 
 // Ledger counts what one transaction writes into the ledger.
