@@ -47,6 +47,7 @@ type BulkParams struct {
 // NewJob is one job of a BulkParams.
 type NewJob struct {
 	ID         uuid.UUID // zero means a new one
+	IfVersion  int32     // replace only this version of the job that exists; 0 means any
 	Definition Definition
 }
 

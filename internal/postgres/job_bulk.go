@@ -51,7 +51,8 @@ func (a *API) replaceExisting(ctx context.Context, o *job.BulkParams, made []job
 		if made[i].Exists != uuid.Nil {
 			of = append(of, i)
 			updates = append(updates, job.UpdateParams{
-				Namespace: o.Namespace, ID: made[i].Exists, Definition: o.Jobs[i].Definition, Actor: o.Actor,
+				Namespace: o.Namespace, ID: made[i].Exists, IfVersion: o.Jobs[i].IfVersion,
+				Definition: o.Jobs[i].Definition, Actor: o.Actor,
 			})
 		}
 	}

@@ -143,9 +143,13 @@ func (s *changes) changeOf(o job.ChangeParams, jobs []jobRow) (*change, error) {
 	case c.cursor.id == 0:
 		return nil, errMoved
 	case !o.Fits(c.job.Job):
-		return nil, fmt.Errorf("%w: the job has version %d and was changed since it was read", ErrConflict, c.job.Version)
+		return nil, c.stale()
 	}
 	return c, nil
+}
+
+func (c *change) stale() error {
+	return fmt.Errorf("%w: the job has version %d and was changed since it was read", ErrConflict, c.job.Version)
 }
 
 // lockToCome locks the runs by schedule that are still to come, and returns the latest due time of those that were

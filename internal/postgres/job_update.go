@@ -13,7 +13,8 @@ import (
 )
 
 // UpdateJob gives a job a new definition. A definition that is equal to the old one changes nothing: no version and no
-// audit entry is written, and runs are left alone. White space in JSON does not count.
+// audit entry is written, and runs are left alone. White space in JSON does not count. IfVersion does not matter then,
+// so that a request whose response was lost can be repeated.
 //
 // A new definition takes effect at UpdatedAt: later occurrences follow it, and earlier ones that have not started stay
 // due. Runs that have not started are delivered as the new definition says.
@@ -72,7 +73,7 @@ func (a *API) update(ctx context.Context, tx pgx.Tx, in []job.UpdateParams, want
 	for i, p := range in {
 		names[i] = wanted[i].Queue
 		orders[i] = job.ChangeParams{
-			Namespace: namespace, ID: p.ID, IfVersion: p.IfVersion, IfTag: p.IfTag, Actor: p.Actor,
+			Namespace: namespace, ID: p.ID, IfTag: p.IfTag, Actor: p.Actor,
 		}
 		to[i] = cursorAt{job.PartitionOf(p.ID), [32]byte(wanted[i].key)}
 	}
@@ -101,6 +102,9 @@ func (a *API) update(ctx context.Context, tx pgx.Tx, in []job.UpdateParams, want
 		if u.old != nil && d.text.whole == u.old.text.whole {
 			out[i] = job.Change{Job: c.job.Job, Now: c.now}
 			continue
+		}
+		if v := in[i].IfVersion; v != 0 && v != c.job.Version {
+			return nil, c.stale()
 		}
 		if err := u.decide(ctx, a, to[i]); err != nil {
 			return nil, err

@@ -92,6 +92,19 @@ func TestManyJobsAreReplaced(t *testing.T) {
 	require.EqualValues(t, 1, b.call("GET", "/jobs/same", "").json(t)["version"])
 	results, _ = send()
 	require.Equal(t, []string{"unchanged", "unchanged", "unchanged", "refused", "refused"}, results)
+
+	lines = []string{
+		`{"name":"new","version":1,"schedule":"every 5h","target":{"kind":"noop"}}`,
+		`{"name":"other","version":1,"schedule":"every 5h","target":{"kind":"noop"}}`, // it has version 2
+		`{"name":"same","version":7,"schedule":"every 1h","target":{"kind":"noop"}}`,  // as it is already
+	}
+	results, got = send()
+	require.Equal(t, []string{"changed", "refused", "unchanged"}, results)
+	refused := got["items"].([]any)[1].(map[string]any)["problem"].(map[string]any)
+	require.Contains(t, refused["detail"], "the job has version 2 and was changed since it was read")
+	a := b.call("POST", "/jobs:bulk", lines[0], "Content-Type", "application/x-ndjson")
+	require.Contains(t, string(a.body), "version", "a new job has none")
+	require.EqualValues(t, 1, a.json(t)["refused"])
 }
 
 // TestABulkIsSentAgain: repeating a bulk does not create jobs again and returns the same response.

@@ -2,19 +2,13 @@ package files
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"net/http"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/belfry-dev/belfry/internal/cli/remote"
 	"github.com/belfry-dev/belfry/internal/cli/terminal"
 	"github.com/belfry-dev/belfry/internal/cli/usage"
-	"github.com/belfry-dev/belfry/internal/job"
-	belfry "github.com/belfry-dev/belfry/sdk/go"
 )
 
 // The results that apply and diff print for a job.
@@ -29,91 +23,6 @@ const (
 // planned names what diff says about a result of apply, which has not happened yet.
 var planned = map[string]string{
 	created: "create", changed: "change", unchanged: "unchanged", deleted: "delete",
-}
-
-// comparison compares a job of a file with the server's job of that name.
-type comparison struct {
-	Job
-	result  string
-	version int32
-}
-
-// compare finds out what applying a job would do.
-func compare(ctx context.Context, r *remote.Server, j Job) (c comparison, err error) {
-	c = comparison{Job: j}
-	wanted, err := strictDefinition(j.Raw)
-	if err != nil {
-		return c, invalid(ctx, r, j, err)
-	}
-	raw, err := r.Get(ctx, remote.JobPath(j.Name), nil)
-	if belfry.CodeOf(err) == "not_found" {
-		c.result = created
-		return c, nil
-	}
-	if err != nil {
-		return c, err
-	}
-	found, err := definitionOf(raw)
-	if err != nil {
-		return c, fmt.Errorf("the server's form of the job cannot be read;"+
-			" is this belfry older than the server? %w", err)
-	}
-	var versioned struct {
-		Version int32 `json:"version"`
-	}
-	if err := json.Unmarshal(raw, &versioned); err != nil {
-		return c, err
-	}
-	if found.Labels[setLabel] != "" && wanted.Labels[setLabel] == "" {
-		return c, errOwned
-	}
-	changes, err := job.Changes(found, wanted)
-	if err != nil {
-		return c, err
-	}
-	c.version, c.result = versioned.Version, unchanged
-	if len(changes) > 0 {
-		c.result = changed
-	}
-	return c, nil
-}
-
-// validate asks the server whether it would accept a job, and changes nothing.
-func validate(ctx context.Context, r *remote.Server, j Job) error {
-	err := r.Call(ctx, belfry.Request{
-		Method: http.MethodPost, Path: "/jobs:preview", Body: map[string]any{"job": json.RawMessage(j.Raw), "count": 1},
-	}, nil)
-	if p, ok := errors.AsType[*belfry.Problem](err); ok {
-		for i := range p.Problems { // name the fields as in the file
-			p.Problems[i].Field = strings.TrimPrefix(p.Problems[i].Field, "job.")
-		}
-	}
-	return err
-}
-
-// invalid explains why a job cannot be decoded. The server knows more than the decoder: all problems, their
-// fields, and how to fix them.
-func invalid(ctx context.Context, r *remote.Server, j Job, err error) error {
-	if found := validate(ctx, r, j); found != nil {
-		return found
-	}
-	return err
-}
-
-// applyOne makes the server's job what the file says.
-func applyOne(ctx context.Context, r *remote.Server, j Job) (result string, err error) {
-	c, err := compare(ctx, r, j)
-	if err != nil {
-		return c.result, err
-	}
-	if c.result == unchanged { // what equals a default here may be invalid, such as max_attempts: 0
-		return c.result, validate(ctx, r, j)
-	}
-	q := belfry.Request{Method: http.MethodPut, Path: remote.JobPath(j.Name), Body: j.Raw}
-	if c.result == changed {
-		q.Header = map[string]string{"If-Match": belfry.IfMatch(c.version)}
-	}
-	return c.result, r.Call(ctx, q, nil)
 }
 
 func newApply() *cobra.Command {

@@ -7,20 +7,19 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"net/http"
-	"sync"
+	"net/url"
 
 	"github.com/belfry-dev/belfry/internal/cli/remote"
 	"github.com/belfry-dev/belfry/internal/cli/terminal"
 	belfry "github.com/belfry-dev/belfry/sdk/go"
 )
 
-// Limits of the requests that apply sends.
+// Limits of a request. The server accepts more lines, but apply would then show progress less often.
 const (
-	bulkMin     = 10       // fewer jobs are sent one by one
-	bulkJobs    = 1000     // jobs per request: the server creates them in one transaction
-	bulkBytes   = 12 << 20 // bytes per request: the server accepts 16 MB
-	concurrency = 8        // requests at the same time
+	bulkJobs  = 1000
+	bulkBytes = 12 << 20 // the server accepts 16 MB
 )
 
 // applied is one line of the output of apply.
@@ -38,18 +37,11 @@ func applyAll(ctx context.Context, r *remote.Server, jobs []Job) error {
 		bar: terminal.NewProgress(r.Cmd.ErrOrStderr(), r.Cmd.Name(), int64(len(jobs))),
 	}
 	defer a.bar.End()
-	var valid, unreadable []int
-	for i, j := range jobs {
-		if _, err := strictDefinition(j.Raw); err != nil {
-			unreadable = append(unreadable, i)
-		} else {
-			valid = append(valid, i)
+	var err error
+	for begin, part := range batches(jobs) {
+		if err = a.apply(ctx, begin, part); err != nil {
+			break
 		}
-	}
-	rest, err := a.createInBulk(ctx, valid)
-	rest = append(rest, unreadable...) // the server explains them
-	if err == nil {
-		err = a.applyEach(ctx, rest)
 	}
 	a.bar.End()
 	if err != nil && a.done == 0 {
@@ -73,15 +65,11 @@ type application struct {
 	jobs    []Job
 	results []applied // without a name until the job is done
 	bar     *terminal.Progress
-
-	mu   sync.Mutex
-	done int
+	done    int
 }
 
 // record stores the result of a job, or why it was rejected.
 func (a *application) record(i int, result string, err error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	x := applied{Name: a.jobs[i].Name, Result: result}
 	if err != nil {
 		x.Result, x.Error = refused, a.jobs[i].At+": "+a.r.Explain(err, nil).Error()
@@ -91,108 +79,95 @@ func (a *application) record(i int, result string, err error) {
 	a.bar.Set(int64(a.done), int64(len(a.jobs)))
 }
 
-// createInBulk creates the jobs that do not exist, many per request. It returns the jobs that are left:
-// those that exist already, or all of them if they are too few for a bulk request.
-func (a *application) createInBulk(ctx context.Context, which []int) (rest []int, err error) {
-	if len(which) < bulkMin {
-		return which, nil
-	}
-	for len(which) > 0 {
-		var body bytes.Buffer
-		n := 0
-		for n < len(which) && n < bulkJobs && body.Len()+len(a.jobs[which[n]].Raw) < bulkBytes {
-			if err := json.Compact(&body, a.jobs[which[n]].Raw); err != nil {
-				return nil, err
-			}
-			body.WriteByte('\n')
-			n++
-		}
-		if n == 0 { // one job that is too large for a bulk request
-			rest, which = append(rest, which[0]), which[1:]
-			continue
-		}
-		exist, err := a.create(ctx, which[:n], body.Bytes())
-		if err != nil {
-			return nil, err
-		}
-		rest, which = append(rest, exist...), which[n:]
-	}
-	return rest, nil
-}
-
-// create sends one bulk request and returns the jobs that exist already.
-func (a *application) create(ctx context.Context, which []int, lines []byte) (exist []int, err error) {
-	var response struct {
-		Items []struct {
-			Line    int             `json:"line"`
-			Problem *belfry.Problem `json:"problem"`
-		} `json:"items"`
-	}
-	err = a.r.Call(ctx, belfry.Request{
-		Method: http.MethodPost, Path: "/jobs:bulk", Body: lines,
-		Header: map[string]string{"Content-Type": "application/x-ndjson", "Idempotency-Key": rand.Text()},
-	}, &response)
+// apply compares the jobs of one batch with the server's and sends those that differ. A job that was changed after the
+// comparison is refused.
+func (a *application) apply(ctx context.Context, begin int, part []Job) error {
+	found, err := compare(ctx, a.r, part)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	for _, item := range response.Items {
-		if item.Line < 1 || item.Line > len(which) {
-			return nil, errors.New("the server's answer has other lines than were sent;" +
-				" is this belfry older than the server?")
-		}
-		i := which[item.Line-1]
-		switch p := item.Problem; {
-		case p == nil:
-			a.record(i, created, nil)
-		case p.Code == "conflict":
-			exist = append(exist, i)
-		case remote.IsHopeless(p):
-			return nil, p
+	var differ []Job
+	var of []int
+	for i := range found {
+		d := &found[i]
+		switch err := d.refusal(); {
+		case err != nil || d.Result == "same":
+			a.record(begin+i, unchanged, err)
 		default:
-			a.record(i, "", p)
-		}
-	}
-	return exist, nil
-}
-
-// applyEach compares and sends jobs one by one.
-func (a *application) applyEach(ctx context.Context, which []int) error {
-	return eachOf(ctx, which, func(ctx context.Context, i int) error {
-		result, err := applyOne(ctx, a.r, a.jobs[i])
-		if err != nil && (ctx.Err() != nil || remote.IsHopeless(err)) {
-			return err
-		}
-		a.record(i, result, err)
-		return nil
-	})
-}
-
-// eachOf calls do for each item, a few at the same time, until one fails. It returns the first error.
-func eachOf[T any](ctx context.Context, items []T, do func(context.Context, T) error) error {
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	next := make(chan T)
-	var workers sync.WaitGroup
-	for range min(concurrency, len(items)) {
-		workers.Go(func() {
-			for item := range next {
-				if err := do(ctx, item); err != nil {
-					stop(err) // keeps the first error
-				}
+			j := part[i]
+			if d.Version > 0 {
+				j.Raw = fmt.Appendf(nil, `{"version":%d,%s`, d.Version, j.Raw[1:])
 			}
-		})
-	}
-feed:
-	for _, item := range items {
-		select {
-		case next <- item:
-		case <-ctx.Done():
-			break feed
+			differ, of = append(differ, j), append(of, begin+i)
 		}
 	}
-	close(next)
-	workers.Wait()
-	return context.Cause(ctx)
+	if len(differ) == 0 {
+		return nil
+	}
+	saved, err := sendLines[savedLine](ctx, a.r, belfry.Request{
+		Path: "/jobs:bulk", Query: url.Values{"existing": {"replace"}},
+		Header: map[string]string{"Idempotency-Key": rand.Text()}, // it is repeated if the server is busy
+	}, differ)
+	if err != nil {
+		return err
+	}
+	var stop error
+	for i, s := range saved {
+		switch {
+		case s.Problem == nil:
+			a.record(of[i], s.Result, nil)
+		case remote.IsHopeless(s.Problem):
+			stop = s.Problem
+		default:
+			a.record(of[i], "", s.Problem)
+		}
+	}
+	return stop
+}
+
+// savedLine is what the server did with one job.
+type savedLine struct {
+	Result  string          `json:"result"`
+	Problem *belfry.Problem `json:"problem"`
+}
+
+// batches splits jobs into parts that fit into one request, each with the index of its first job.
+func batches(jobs []Job) iter.Seq2[int, []Job] {
+	return func(yield func(int, []Job) bool) {
+		for begin, end := 0, 0; begin < len(jobs); begin = end {
+			size := 0
+			for end < len(jobs) && end-begin < bulkJobs && (end == begin || size+len(jobs[end].Raw) < bulkBytes) {
+				size += len(jobs[end].Raw)
+				end++
+			}
+			if !yield(begin, jobs[begin:end]) {
+				return
+			}
+		}
+	}
+}
+
+// sendLines sends jobs as NDJSON and returns what the server answers for each.
+func sendLines[T any](ctx context.Context, r *remote.Server, q belfry.Request, jobs []Job) (items []T, err error) {
+	var body bytes.Buffer
+	for _, j := range jobs {
+		if err := json.Compact(&body, j.Raw); err != nil {
+			return nil, fmt.Errorf("%s: %w", j.At, err)
+		}
+		body.WriteByte('\n')
+	}
+	response := struct {
+		Items *[]T `json:"items"`
+	}{&items}
+	if q.Header == nil {
+		q.Header = map[string]string{}
+	}
+	q.Header["Content-Type"], q.Method, q.Body = "application/x-ndjson", http.MethodPost, body.Bytes()
+	err = r.Call(ctx, q, &response)
+	if err == nil && len(items) != len(jobs) {
+		err = errors.New("the server's answer has other lines than were sent; is this belfry older than the server?")
+	}
+	return items, err
 }
 
 // show prints the results of the jobs that are done. It returns an error if a job was rejected.

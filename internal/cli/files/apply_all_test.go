@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/cli"
@@ -19,7 +20,7 @@ import (
 // front is a proxy in front of an API. It counts requests and can reject them.
 type front struct {
 	*httptest.Server
-	requests, bulks atomic.Int64
+	requests atomic.Int64
 	// refuse answers the nth request and returns true, or returns false to pass it on.
 	refuse atomic.Pointer[refusal]
 }
@@ -34,9 +35,6 @@ func newFront(t *testing.T, a *clitest.API) *front {
 	pass := httputil.NewSingleHostReverseProxy(to)
 	f.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n := f.requests.Add(1)
-		if strings.HasSuffix(r.URL.Path, ":bulk") {
-			f.bulks.Add(1)
-		}
 		if refuse := f.refuse.Load(); refuse == nil || *refuse == nil || !(*refuse)(n, w) {
 			pass.ServeHTTP(w, r)
 		}
@@ -62,18 +60,66 @@ func TestApplyMany(t *testing.T) {
 	require.NoError(t, s.Failure)
 	require.Contains(t, s.Out, "2500 created, 0 changed, 0 unchanged, 0 refused")
 	require.True(t, strings.HasPrefix(s.Out, "created   job-0\ncreated   job-1\n"), "in the order of the file")
-	require.EqualValues(t, 3, f.requests.Load(), "a request for each thousand")
+	require.EqualValues(t, 6, f.requests.Load(), "a comparison and a bulk for each thousand")
+	s = through.Belfry(manyJobs(2500, "2h"), "apply", "-f", "-")
+	require.NoError(t, s.Failure)
+	require.Contains(t, s.Out, "0 created, 2500 changed, 0 unchanged, 0 refused")
+	require.EqualValues(t, 12, f.requests.Load(), "changes too")
+	s = through.Belfry(manyJobs(2500, "2h"), "apply", "-f", "-")
+	require.NoError(t, s.Failure)
+	require.Contains(t, s.Out, "2500 unchanged")
+	require.EqualValues(t, 15, f.requests.Load(), "only comparisons")
 
 	// Some are new, changed, unchanged or invalid.
-	text := manyJobs(30, "1h") + `- {name: changed, schedule: 61 * * * *, target: {kind: noop}}
+	text := manyJobs(30, "2h") + `- {name: changed, schedule: 61 * * * *, target: {kind: noop}}
 - {name: new, schedule: every 1h, target: {kind: noop}}
 `
-	text = strings.ReplaceAll(text, "job-7, schedule: every 1h", "job-7, schedule: every 2h")
+	text = strings.ReplaceAll(text, "job-7, schedule: every 2h", "job-7, schedule: every 3h")
 	s = through.Belfry(text, "apply", "-f", "-")
 	require.ErrorContains(t, s.Failure, "1 of 32 jobs were refused")
 	require.Contains(t, s.Out, "1 created, 1 changed, 29 unchanged, 1 refused")
 	require.Contains(t, s.Out, "changed   job-7\n")
-	require.Contains(t, a.Good("job", "get", "job-7"), "every 2h")
+	require.Contains(t, a.Good("job", "get", "job-7"), "every 3h")
+}
+
+// A job that was changed after the comparison is not overwritten, unless it already is as the file says.
+func TestApplyKeepsWhatOthersChange(t *testing.T) {
+	t.Parallel()
+	a := clitest.New(t, cli.New)
+	require.NoError(t, a.Belfry(manyJobs(3, "1h"), "apply", "-f", "-").Failure)
+	f := newFront(t, a)
+	f.refuse.Store(new(refusal(func(n int64, _ http.ResponseWriter) bool {
+		if n == 2 { // the bulk
+			other := strings.Replace(manyJobs(2, "2h"), "2h", "5h", 1)
+			assert.NoError(t, a.Belfry(other, "apply", "-f", "-").Failure)
+		}
+		return false
+	})))
+	through := &clitest.API{T: t, NewRoot: cli.New, URL: f.URL, Key: a.Key}
+	s := through.Belfry(manyJobs(3, "2h"), "apply", "-f", "-")
+	require.ErrorContains(t, s.Failure, "1 of 3 jobs were refused")
+	require.Contains(t, s.Err, "job-0: standard input line 1")
+	require.Contains(t, s.Err, "changed since it was read")
+	require.Contains(t, s.Out, "unchanged job-1\nchanged   job-2")
+	require.Contains(t, a.Good("job", "get", "job-0"), "every 5h")
+}
+
+// What a set of files owns is refused without --set, also if the comparison has no space for labels.
+func TestApplySeesOwnersOfLargeJobs(t *testing.T) {
+	t.Parallel()
+	a := clitest.New(t, cli.New)
+	large := func(fill string) string {
+		text := ""
+		for i := range 1000 {
+			text += fmt.Sprintf("- {name: job-%d, schedule: every 1h, target: {kind: noop}, payload: %s}\n",
+				i, strings.Repeat(fill, 10_000))
+		}
+		return text
+	}
+	require.NoError(t, a.Belfry(large("a"), "apply", "-f", "-", "--set", "billing").Failure)
+	s := a.Belfry(large("b"), "apply", "-f", "-")
+	require.ErrorContains(t, s.Failure, "1000 of 1000 jobs were refused")
+	require.Contains(t, a.Good("job", "get", "job-999"), "belfry.set=billing")
 }
 
 func TestApplyStopsWhereItIsHopeless(t *testing.T) {
@@ -100,7 +146,7 @@ func TestApplyStopsWhereItIsHopeless(t *testing.T) {
 		"a server that goes away": {
 			jobs: 3000, key: a.Key, want: "stopped after 1000 of 3000 jobs", most: 5, printed: "1000 created",
 			refuse: func(n int64, w http.ResponseWriter) bool {
-				if n == 1 {
+				if n <= 2 { // the first comparison and bulk
 					return false
 				}
 				connection, _, err := w.(http.Hijacker).Hijack()

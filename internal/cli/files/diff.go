@@ -6,7 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -107,59 +108,73 @@ func diffAll(ctx context.Context, r *remote.Server, jobs []Job, gone []obsoleteJ
 
 // lineDiff is what the server says about one job.
 type lineDiff struct {
-	Line   int    `json:"line"`
-	Result string `json:"result"`
-	Fields []struct {
-		Field  string          `json:"field"`
-		Before json.RawMessage `json:"before"`
-		After  json.RawMessage `json:"after"`
+	Result  string `json:"result"`
+	Version int32  `json:"version"`
+	Fields  []struct {
+		Field   string          `json:"field"`
+		Before  json.RawMessage `json:"before"`
+		After   json.RawMessage `json:"after"`
+		Omitted bool            `json:"omitted"`
 	} `json:"fields"`
+	More     int                   `json:"more_fields"`
 	Problems []belfry.FieldProblem `json:"problems"`
 }
 
-// compareAll compares all jobs with the server's. Its error lists every job that the server would refuse.
-func compareAll(ctx context.Context, r *remote.Server, jobs []Job) ([]difference, error) {
+// compareAll compares all jobs with the server's. Its error lists every job that apply would refuse.
+func compareAll(ctx context.Context, r *remote.Server, jobs []Job) (found []difference, err error) {
 	bar := terminal.NewProgress(r.Cmd.ErrOrStderr(), "diff", int64(len(jobs)))
 	defer bar.End()
-	found, refusals := make([]difference, len(jobs)), []error{}
-	for begin := 0; begin < len(jobs); {
-		var body bytes.Buffer
-		end := begin
-		for ; end < len(jobs) && end-begin < bulkJobs && (end == begin || body.Len()+len(jobs[end].Raw) < bulkBytes); end++ {
-			if err := json.Compact(&body, jobs[end].Raw); err != nil {
-				return nil, fmt.Errorf("%s: %w", jobs[end].At, err)
-			}
-			body.WriteByte('\n')
-		}
-		var response struct {
-			Items []lineDiff `json:"items"`
-		}
-		err := r.Call(ctx, belfry.Request{
-			Method: http.MethodPost, Path: "/jobs:diff", Body: body.Bytes(),
-			Header: map[string]string{"Content-Type": "application/x-ndjson"},
-		}, &response)
+	var refusals []error
+	for _, part := range batches(jobs) {
+		lines, err := compare(ctx, r, part)
 		if err != nil {
 			return nil, err
 		}
-		if len(response.Items) != end-begin {
-			return nil, errors.New("the server's answer has other lines than were sent;" +
-				" is this belfry older than the server?")
-		}
-		for i, d := range response.Items {
-			j := jobs[begin+i]
-			if d.Result == refused {
-				p := &belfry.Problem{Code: "invalid", Title: "The request is not valid", Problems: d.Problems}
-				refusals = append(refusals, fmt.Errorf("%s: %s: %w", j.At, j.Name, r.Explain(p, nil)))
+		for i, d := range lines {
+			j := part[i]
+			if err := d.refusal(); err != nil {
+				refusals = append(refusals, fmt.Errorf("%s: %s: %w", j.At, j.Name, r.Explain(err, nil)))
 			}
-			if d.removesMark() {
-				refusals = append(refusals, fmt.Errorf("%s: %s: %w", j.At, j.Name, errOwned))
-			}
-			found[begin+i] = d.of(j.Name)
+			found = append(found, d.of(j.Name))
 		}
-		begin = end
-		bar.Set(int64(end), int64(len(jobs)))
+		bar.Set(int64(len(found)), int64(len(jobs)))
 	}
 	return found, errors.Join(refusals...)
+}
+
+// compare asks the server what saving the jobs of one batch would change. If the answer had no space for labels, it
+// asks for fewer jobs: they say to which set of files a job belongs.
+func compare(ctx context.Context, r *remote.Server, part []Job) ([]lineDiff, error) {
+	found, err := sendLines[lineDiff](ctx, r, belfry.Request{Path: "/jobs:diff"}, part)
+	if err != nil || len(part) == 1 || !slices.ContainsFunc(found, lineDiff.lacksLabels) {
+		return found, err
+	}
+	half := len(part) / 2
+	if found, err = compare(ctx, r, part[:half]); err != nil {
+		return nil, err
+	}
+	rest, err := compare(ctx, r, part[half:])
+	return append(found, rest...), err
+}
+
+func (d lineDiff) lacksLabels() bool {
+	for _, f := range d.Fields {
+		if f.Omitted && strings.HasPrefix(f.Field, "labels") {
+			return true
+		}
+	}
+	return d.More > 0
+}
+
+// refusal returns why apply would not save the job.
+func (d *lineDiff) refusal() error {
+	switch {
+	case d.Result == refused:
+		return &belfry.Problem{Code: "invalid", Title: "The request is not valid", Problems: d.Problems}
+	case d.removesMark():
+		return errOwned
+	}
+	return nil
 }
 
 // removesMark reports whether the file has no label of a set, which the server's job has.

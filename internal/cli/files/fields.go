@@ -1,18 +1,12 @@
 package files
 
 import (
-	"bytes"
-	"encoding/json"
-	"fmt"
-	"maps"
 	"reflect"
-	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/belfry-dev/belfry/internal/cli/yamljson"
-	"github.com/belfry-dev/belfry/internal/job"
 	belfry "github.com/belfry-dev/belfry/sdk/go"
 )
 
@@ -53,25 +47,4 @@ func fieldsOf[T any]() map[string]bool {
 		out[name] = true
 	}
 	return out
-}
-
-// definitionOf reads a job that the server sent.
-func definitionOf(raw []byte) (d job.Definition, err error) { return d, json.Unmarshal(raw, &d) }
-
-// strictDefinition reads a job of a file, and rejects fields that a job does not have.
-func strictDefinition(raw []byte) (def job.Definition, err error) {
-	fields, err := yamljson.DecodeObject(raw)
-	if err != nil {
-		return def, err
-	}
-	known := fieldsOf[belfry.JobInput]()
-	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		if !known[name] {
-			return def, fmt.Errorf("a job has no field %q; it has %s",
-				name, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
-		}
-	}
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.DisallowUnknownFields()
-	return def, d.Decode(&def)
 }

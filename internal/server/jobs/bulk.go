@@ -29,7 +29,8 @@ const aboutBulk = "The body is NDJSON: on each line a job as in create-job, at m
 	"or the problem that prevented it; the status is 200 even if no line was valid. " +
 	"Jobs are created in transactions of %d lines: after an interruption, those of committed transactions exist. " +
 	"With an Idempotency-Key the same request can be repeated, and creates the missing ones. With existing=replace it " +
-	"can be repeated anyway, and what is as it says already stays unchanged.\n\n" +
+	"can be repeated anyway, and what is as it says already stays unchanged. A line may then have the field version, " +
+	"as in the answer of diff-jobs: the job is replaced only if it still has this version.\n\n" +
 	"A node processes few bulk requests at the same time, and fewer of one key: after 429 or 503, retry later."
 
 func (h *Handlers) registerBulk() {
@@ -181,12 +182,12 @@ func (h *Handlers) saveChunk(
 	var resultOf []int // index into results, for each job in params
 	for i, l := range chunk {
 		results[i].Line = l.number
-		d, err := lineDefinition(l.text, check)
+		d, err := lineDefinition(l.text, check, replace)
 		if err != nil {
 			results[i].Problem = h.api.Problem(ctx, err).Within(listed)
 			continue
 		}
-		params.Jobs, resultOf = append(params.Jobs, job.NewJob{Definition: d}), append(resultOf, i)
+		params.Jobs, resultOf = append(params.Jobs, d), append(resultOf, i)
 	}
 	fill := func(made []job.BulkResult) []BulkItem {
 		for i, m := range made {
@@ -230,16 +231,23 @@ func bulkResult(r *job.BulkResult) string {
 
 // lineDefinition reads a line as create-job reads its body. The store validates definitions anyway, so
 // lineDefinition does it only to report all problems of a line that is wrong already.
-func lineDefinition(text []byte, check TargetCheck) (job.Definition, error) {
-	var in JobInput
-	if err := decodeStrictly(text, &in); err != nil {
-		return job.Definition{}, err
+func lineDefinition(text []byte, check TargetCheck, replace bool) (out job.NewJob, err error) {
+	var in struct {
+		JobInput
+		Version int32 `json:"version"`
 	}
-	d, err := in.checkedOutside(check)
-	if err != nil {
-		return in.checked(check)
+	into := any(&in)
+	if !replace {
+		into = &in.JobInput
 	}
-	return d, nil
+	if err := decodeStrictly(text, into); err != nil {
+		return out, err
+	}
+	out.IfVersion = in.Version
+	if out.Definition, err = in.checkedOutside(check); err != nil {
+		out.Definition, err = in.checked(check)
+	}
+	return out, err
 }
 
 // failedChunk returns the results of lines whose transaction failed.

@@ -22,7 +22,7 @@ import (
 
 // decodeStrictly reads the JSON of a job and rejects unknown fields. Its errors do not repeat values,
 // which may be secrets.
-func decodeStrictly(text []byte, into *JobInput) error {
+func decodeStrictly(text []byte, into any) error {
 	err := body.UnmarshalStrictly(text, into)
 	switch {
 	case err == nil, len(problem.All(err)) > 0, errors.Is(err, body.ErrTrailing), errors.Is(err, body.ErrDepth),
