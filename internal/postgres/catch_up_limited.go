@@ -25,12 +25,12 @@ FROM job j WHERE j.partition = $1 AND j.id = $2 FOR UPDATE OF j`
 
 const updateRunsLeft = `
 UPDATE job
-SET runs_left = $3, state = $4,
+SET runs_left = $3, state = $4, end_at = $6,
     finished_at = CASE WHEN $4::smallint = 3 /* finished */ THEN coalesce(finished_at, $5) END
 WHERE partition = $1 AND id = $2`
 
-// giveBack adds skipped runs to what a job with max_runs has left. If the job was finished because all of its runs had
-// been planned, it also gets the occurrences that its cursor has planned for other jobs since.
+// giveBack adds skipped runs to what a job with max_runs has left. If all of its runs had been planned, it also gets the
+// occurrences that its cursor has planned for other jobs since.
 func (c *catchUp) giveBack(ctx context.Context, f freedRuns) error {
 	skipped := c.skipped[f.job.id]
 	if skipped == 0 { // an update of the job was faster
@@ -45,17 +45,18 @@ func (c *catchUp) giveBack(ctx context.Context, f freedRuns) error {
 		return ignoreNoRows(err)
 	}
 	var batch pgx.Batch
-	left, state := *j.runsLeft+skipped, j.State
-	if d, err := derive(j.Definition, j.ID); err == nil && state == job.Finished && *j.runsLeft <= 0 {
+	left, state, endAt := *j.runsLeft+skipped, j.State, j.endAt
+	if d, err := derive(j.Definition, j.ID); err == nil && *j.runsLeft <= 0 {
 		due, skips := f.passed(d, later(f.job.due[len(f.job.due)-1], deref(j.pending)), c.now)
 		due, kept := limited(due, &left)
-		left, state = *kept, f.cursor.left(d.endAt, kept)
+		left = *kept
+		state, endAt = f.cursor.left(d.endAt, kept, due, c.now)
 		runs := d.runsOf(&j.Job, j.queueID)
 		runs.insert(c.tx, &batch, due, c.now)
 		runs.skip(&batch, skips, c.now)
 		countSkips(c.tx, j.queueID, skips)
 	}
-	batch.Queue(updateRunsLeft, f.job.partition, f.job.id, left, int16(state), c.now)
+	batch.Queue(updateRunsLeft, f.job.partition, f.job.id, left, int16(state), c.now, endAt)
 	return c.tx.SendBatch(ctx, &batch).Close()
 }
 

@@ -122,7 +122,8 @@ type Engine struct {
 	lastSearch   lastSearch
 	lastCompared lastCompared
 	failing      failingJobs
-	removePass   removePass
+	finishPass   jobPass
+	removePass   jobPass
 	resumes      searchMarks // of pauses that end
 	cursors      searchMarks // by plan_at
 	marks        lowMarks

@@ -206,10 +206,11 @@ func (c *creation) decide(n *newJob, rows *jobRows, runs *runRows, skipped *skip
 		return err
 	}
 	due, left := limited(append(due, ahead...), d.runsLeft(0))
-	j.State = n.cursor.left(d.endAt, left)
+	state, endAt := n.cursor.left(d.endAt, left, due, c.now)
+	j.State = state
 	j.NextDue = n.cursor.nextDue(j.State, due, planFrom, d)
 	queue := c.queues[d.Queue]
-	rows.add(n, queue, left, planFrom)
+	rows.add(n, queue, left, planFrom, endAt)
 	of := d.runsOf(j, queue)
 	runs.add(of, due, c.now)
 	skipped.add(of, skips)
@@ -239,7 +240,7 @@ type jobRows struct {
 	description, owner                              []string
 }
 
-func (r *jobRows) add(n *newJob, queue int32, left *int32, planFrom time.Time) {
+func (r *jobRows) add(n *newJob, queue int32, left *int32, planFrom time.Time, endAt *time.Time) {
 	j, d := &n.job, n.definition
 	r.partition, r.id = append(r.partition, j.Partition), append(r.id, pgtype.UUID{Bytes: j.ID, Valid: true})
 	r.cursor, r.queue = append(r.cursor, n.cursor.id), append(r.queue, queue)
@@ -248,7 +249,7 @@ func (r *jobRows) add(n *newJob, queue int32, left *int32, planFrom time.Time) {
 	r.admit = append(r.admit, int16(d.AdmitRule()))
 	r.jitter, r.timeout = append(r.jitter, d.jitter.Milliseconds()), append(r.timeout, d.timeoutMS())
 	r.maxRuns, r.runsLeft = append(r.maxRuns, d.MaxRuns), append(r.runsLeft, left)
-	r.planFrom, r.endAt = append(r.planFrom, planFrom), append(r.endAt, d.endAt)
+	r.planFrom, r.endAt = append(r.planFrom, planFrom), append(r.endAt, endAt)
 	r.name, r.kind, r.config = append(r.name, d.Name), append(r.kind, d.Target.Kind), append(r.config, d.text.config)
 	r.spec = append(r.spec, d.text.schedule)
 	r.policy = append(r.policy, d.text.policy)

@@ -31,14 +31,19 @@ func (c cursor) of(id uuid.UUID) cursor {
 // before reports whether the cursor has not passed t yet.
 func (c cursor) before(t time.Time) bool { return c.next != nil && !c.next.After(t) }
 
-// left returns the state of a job of this cursor: active if it has more occurrences, else finished.
-func (c cursor) left(endAt *time.Time, runsLeft *int32) job.State {
-	switch {
-	case c.next == nil, endAt != nil && !c.next.Before(*endAt), runsLeft != nil && *runsLeft <= 0:
-		return job.Finished
-	default:
-		return job.Active
+// left returns the state of a job of this cursor, and its end. A job without more occurrences is finished, or ends
+// after the last of the runs that are written with it.
+func (c cursor) left(
+	endAt *time.Time, runsLeft *int32, due []job.DueTime, now time.Time,
+) (state job.State, end *time.Time) {
+	if c.next != nil && (endAt == nil || c.next.Before(*endAt)) && (runsLeft == nil || *runsLeft > 0) {
+		return job.Active, endAt
 	}
+	if len(due) == 0 || !due[len(due)-1].DueAt.After(now) {
+		return job.Finished, endAt
+	}
+	last := due[len(due)-1].DueAt.Add(instant)
+	return job.Active, &last
 }
 
 // nextDue returns when a job of this cursor is due next, if the runs of due are already written.

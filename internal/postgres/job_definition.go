@@ -22,7 +22,7 @@ type definition struct {
 	missed  string             // the cursor's missed policy
 	key     []byte             // of the cursor
 	startAt time.Time          // zero: none
-	endAt   *time.Time
+	endAt   *time.Time         // nil: none is known
 	jitter  time.Duration
 	text    struct{ whole, schedule, policy, labels, config string }
 	payload *string
@@ -54,7 +54,13 @@ func derive(d job.Definition, id uuid.UUID) (*definition, error) {
 		}
 	}
 	out.startAt = roundUp(d.Schedule.StartAt)
-	if end := roundUp(d.Schedule.EndAt); !end.IsZero() {
+	end := roundUp(d.Schedule.EndAt)
+	// A one-off ends after its occurrence, so plan need not write that. A local time may still move with the rules of
+	// its time zone.
+	if at, err := time.Parse(time.RFC3339, d.Schedule.At); err == nil && end.IsZero() {
+		end = roundUp(at).Add(instant)
+	}
+	if !end.IsZero() {
 		out.endAt = &end
 	}
 	// Planning does not use these policies, so jobs that differ in them can share a cursor.

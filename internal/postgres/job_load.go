@@ -63,8 +63,8 @@ GROUP BY 1, 2, 3, 4, 5`
        CASE WHEN s.runs_left IS NULL THEN NULL
             WHEN s.id <= c.after_job THEN c.next_due_at + interval '1 microsecond' ELSE c.next_due_at END AS next`
 
-	// loadPlanned counts planned runs that the schedule of an active job does not have: jobs finish when their last
-	// run is planned, max_runs counts planned runs no more, and a resumed job may have runs from before plan_from.
+	// loadPlanned counts planned runs that the schedule of an active job does not have: loadOfAll leaves out schedules
+	// that have ended, max_runs counts planned runs no more, and a resumed job may have runs from before plan_from.
 	loadPlanned loadStatement = `
 SELECT r.due_at, count(*)
 FROM (SELECT r.partition, r.job_id, r.due_at, r.queue_id FROM (
@@ -73,7 +73,9 @@ FROM (SELECT r.partition, r.job_id, r.due_at, r.queue_id FROM (
         AND r.queue_id = ANY (ARRAY(SELECT q.id FROM queue q WHERE q.namespace_id = @namespace))
       OFFSET 0) r, LATERAL (
     SELECT * FROM job WHERE partition = r.partition AND id = r.job_id LIMIT 1) s
-WHERE (s.state <> 1 /* active */ OR s.runs_left IS NOT NULL OR r.due_at < s.plan_from) AND` + matches + `
+WHERE (s.state <> 1 /* active */ OR s.runs_left IS NOT NULL OR r.due_at < s.plan_from OR EXISTS (
+           SELECT FROM cursor c WHERE c.partition = s.partition AND c.id = s.cursor_id AND c.next_due_at IS NULL))
+  AND` + matches + `
 GROUP BY r.due_at`
 
 	loadLive loadStatement = `SELECT count(*) FROM (SELECT FROM run LIMIT @planned) r`

@@ -35,8 +35,7 @@ SET state = 2 /* paused */, paused_at = $3, paused_by = $7, paused_until = $8, n
     runs_left = runs_left + $6, finished_at = NULL, updated_at = $3, updated_by = $7
 WHERE partition = $1 AND id = $2`
 
-// PauseJob stops a job's schedule. It also pauses a finished job that still has a run to come. Without one there is
-// nothing to pause.
+// PauseJob stops a job's schedule. If that has no occurrence left and no run is to come, there is nothing to pause.
 func (a *API) PauseJob(ctx context.Context, o job.ChangeParams, note string) (out job.Change, err error) {
 	err = a.changeJob(ctx, "pause", o, func(c *change) error {
 		out, err = c.pause(ctx, note)
@@ -70,7 +69,7 @@ func (c *change) pause(ctx context.Context, note string) (out job.Change, err er
 		return out, err
 	}
 	pool.LedgerOf(c.tx).Ended(j.queueID, job.EndedSkipped, job.ReasonPaused, skipped)
-	if j.State == job.Finished && gone == 0 {
+	if left, _ := c.cursor.left(j.endAt, j.runsLeft, nil, c.now); left == job.Finished && gone == 0 {
 		return out, nil
 	}
 	// If the cursor is behind, the pause also covers what it has not planned yet.
@@ -109,7 +108,8 @@ func (c *change) pauseLonger(ctx context.Context, note string) (job.Change, erro
 const resumeJobRow = `
 UPDATE job
 SET state = $3, paused_at = NULL, paused_by = '', paused_until = NULL, note = '', plan_from = $4, runs_left = $5,
-    finished_at = CASE WHEN $3::smallint = 3 /* finished */ THEN $6::timestamptz END, updated_at = $6, updated_by = $7
+    end_at = $8, finished_at = CASE WHEN $3::smallint = 3 /* finished */ THEN $6::timestamptz END, updated_at = $6,
+    updated_by = $7
 WHERE partition = $1 AND id = $2
 RETURNING queue_id, admit, concurrency_key, concurrency_max, handler`
 
@@ -167,6 +167,7 @@ type resume struct {
 	state    job.State
 	planFrom time.Time
 	runsLeft *int32
+	endAt    *time.Time
 	due      []job.DueTime
 	skips    []job.Skip
 	missed   int64
@@ -210,7 +211,7 @@ func (r *resume) decide(ctx context.Context) error {
 		return err
 	}
 	r.due, r.runsLeft = limited(append(due, ahead...), j.runsLeft)
-	r.state = r.cursor.left(d.endAt, r.runsLeft)
+	r.state, r.endAt = r.cursor.left(d.endAt, r.runsLeft, r.due, r.now)
 	r.due, err = r.withoutEnded(ctx, r.due)
 	return err
 }
@@ -233,7 +234,9 @@ func (r *resume) caughtUp(ctx context.Context) (job.Missed, error) {
 func (r *resume) write(ctx context.Context) error {
 	j, d := &r.job, r.definition
 	runs := runsOf{partition: j.Partition, job: j.ID, version: j.Version, priority: d.Priority, schedule: d.own}
-	row := r.tx.QueryRow(ctx, resumeJobRow, j.Partition, j.ID, r.state, r.planFrom, r.runsLeft, r.now, r.actor())
+	row := r.tx.QueryRow(
+		ctx, resumeJobRow, j.Partition, j.ID, r.state, r.planFrom, r.runsLeft, r.now, r.actor(), r.endAt,
+	)
 	if err := row.Scan(&runs.queue, &runs.admit, &runs.key, &runs.keyMax, &runs.handler); err != nil {
 		return err
 	}

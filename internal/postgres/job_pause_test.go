@@ -130,33 +130,34 @@ func TestPauseAndResumeWithACursorThatIsBehind(t *testing.T) {
 	}
 }
 
-func TestPauseOfAFinishedJob(t *testing.T) {
+func TestPauseOfAJobWhoseLastRunIsPlanned(t *testing.T) {
 	t.Parallel()
 	b := setupJobs(t)
 	soon := b.now().Truncate(time.Second).Add(30 * time.Second)
 	j := b.create(definition("a", schedule.Spec{At: soon.Format(time.RFC3339)}))
 	b.plan(time.Minute)
-	require.Equal(t, job.Finished, b.get(j).State)
 	require.Equal(t, job.Paused, b.pause(j).Job.State, "its run is still to come")
 	require.Empty(t, b.ledger(j))
 	c := b.resume(j)
-	require.Equal(t, job.Finished, c.Job.State)
+	require.Equal(t, job.Active, c.Job.State)
 	require.Equal(t, []time.Time{soon}, dueTimes(b.live(j)))
 
 	b.exec(`DELETE FROM run`)
-	c = b.pause(j)
-	require.False(t, c.Changed, "there is nothing to pause")
-	require.Equal(t, job.Finished, c.Job.State)
+	require.False(t, b.pause(j).Changed, "there is nothing to pause")
+	b.exec(`UPDATE job SET state = 3 /* finished */`)
+	require.False(t, b.pause(j).Changed, "there is nothing to pause")
 
 	d := definition("limited", everySecond)
 	d.MaxRuns = 4
 	j = b.create(d)
 	b.plan(time.Minute)
-	require.Equal(t, job.Finished, b.get(j).State)
+	ends := `job WHERE id = $1 AND runs_left = 0 AND end_at = (SELECT max(due_at) + interval '1 us' FROM run)`
+	require.Equal(t, 1, b.count(ends, j.ID))
 	b.pause(j)
 	c = b.resume(j)
-	require.Equal(t, job.Finished, c.Job.State)
+	require.Equal(t, job.Active, c.Job.State)
 	require.Len(t, b.live(j), 4, "what was taken back is given again")
+	require.Equal(t, 1, b.count(ends, j.ID))
 }
 
 // TestAYearOfSeconds: occurrences that are too many to count become a range without a count.

@@ -27,25 +27,36 @@ DELETE FROM cursor WHERE ctid = ANY (ARRAY(
                           WHERE partition = k.partition AND cursor_id = k.id AND state <> 1 /* active */)
         LIMIT 1) x))`
 
-// A cursor only moves forward, so once it has passed a job's end it stays behind it. Another transaction is changing
-// locked rows: they are left for the next call.
+// finishEnded finishes up to $1 jobs whose end has come, from an end ($2) on; NULL: from an hour ago on. A cursor only
+// moves forward, so once it has passed a job's end it stays behind it. Another transaction is changing locked rows: they
+// are left for the next pass.
 const finishEnded = `
-UPDATE job SET state = 3 /* finished */, finished_at = now() WHERE ctid = ANY (ARRAY(
-    SELECT j.ctid FROM job j
+WITH ended AS MATERIALIZED (
+    SELECT j.ctid AS address, j.end_at FROM job j
     WHERE j.state = 1 /* active */ AND j.end_at <= now() AND belfry_clock_trusted()
+      AND j.end_at >= coalesce($2::timestamptz, now() - interval '1 h')
       AND NOT EXISTS (SELECT FROM cursor c
                       WHERE c.partition = j.partition AND c.id = j.cursor_id AND c.next_due_at < j.end_at)
-    ORDER BY j.end_at LIMIT $1 FOR UPDATE OF j SKIP LOCKED))`
+    ORDER BY j.end_at LIMIT $1 FOR UPDATE OF j SKIP LOCKED
+), finished AS (
+    UPDATE job SET state = 3 /* finished */, finished_at = now()
+    WHERE ctid = ANY (ARRAY(SELECT address FROM ended))
+)
+SELECT count(*), max(end_at) FROM ended`
 
-// FinishJobs marks up to limit jobs as finished whose end has come.
+// FinishJobs marks up to limit jobs as finished whose end has come. Every one-off is one of them.
 func (e *Engine) FinishJobs(ctx context.Context, limit int) (n int, err error) {
-	err = e.db.Tx(ctx, "finish jobs", func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, pool.Apply(pool.KeyLookups)); err != nil {
-			return err
+	err = e.finishPass.next(func(from *time.Time) (next *time.Time, err error) {
+		err = e.db.Tx(ctx, "finish jobs", func(tx pgx.Tx) error {
+			if _, err := tx.Exec(ctx, pool.Apply(pool.KeyLookups)); err != nil {
+				return err
+			}
+			return tx.QueryRow(ctx, finishEnded, limit, from).Scan(&n, &next)
+		})
+		if n < limit {
+			next = nil
 		}
-		tag, err := tx.Exec(ctx, finishEnded, limit)
-		n = int(tag.RowsAffected())
-		return err
+		return next, err
 	})
 	return n, err
 }
@@ -93,59 +104,67 @@ WITH gone AS (
 )
 SELECT count(*) FROM gone`
 
-// removePass is where RemoveJobs goes on. One-offs with dead letters stay, maybe millions of them, and come first: each
-// pass walks over them once and not once per batch. Most passes begin an hour ago. Every removePasses-th one begins at
-// the oldest job, for those that have lost their last dead letter or run since.
-type removePass struct {
+// jobPass is where RemoveJobs or FinishJobs goes on. Jobs that they cannot change come first, maybe millions of them:
+// one-offs with dead letters, or one-offs that are not planned yet. Each pass walks over them once and not once per
+// batch. Most passes begin an hour ago. Every jobPasses-th one begins at the oldest job, for those that can be changed
+// since.
+type jobPass struct {
 	mu     sync.Mutex
 	number int
 	from   *time.Time // nil: a new pass begins
 }
 
-const removePasses = 20
+const jobPasses = 20
 
-var oldestRemoval = time.Date(1970, 1, 1, 0, 0, 0, 0, time.UTC)
+var oldestJob = time.Date(1970, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// RemoveJobs removes up to limit one-offs that finished long enough ago, with their versions and with cursors that no
-// other job has. Their history stays.
-func (e *Engine) RemoveJobs(ctx context.Context, limit int) (n int, err error) {
-	p := &e.removePass
+// next calls batch with where to begin; nil: an hour ago. It returns where to go on; nil: the pass has ended.
+func (p *jobPass) next(batch func(from *time.Time) (*time.Time, error)) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	from := p.from
-	if from == nil && p.number%removePasses == 0 {
-		from = &oldestRemoval
+	if from == nil && p.number%jobPasses == 0 {
+		from = &oldestJob
 	}
-	var next *time.Time
-	err = e.db.Tx(ctx, "remove jobs", func(tx pgx.Tx) error {
-		n, next = 0, nil
-		if _, err := tx.Exec(ctx, pool.Apply(pool.KeyLookups)); err != nil {
-			return err
-		}
-		var found removable
-		if err := found.read(ctx, tx, findRemovable, limit, from); err != nil || len(found.ids) == 0 {
-			return err
-		}
-		if len(found.ids) == limit {
-			next = &found.at
-		}
-		var locked removable
-		if err := locked.read(ctx, tx, lockRemovable, found.partitions, found.ids, found.cursors); err != nil {
-			return err
-		}
-		if err := tx.QueryRow(ctx, removeJobs, locked.partitions, locked.ids).Scan(&n); err != nil {
-			return err
-		}
-		_, err = tx.Exec(ctx, dropCursors, locked.partitions, locked.cursors)
-		return err
-	})
+	next, err := batch(from)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	if p.from = next; next == nil {
 		p.number++
 	}
-	return n, nil
+	return nil
+}
+
+// RemoveJobs removes up to limit one-offs that finished long enough ago, with their versions and with cursors that no
+// other job has. Their history stays.
+func (e *Engine) RemoveJobs(ctx context.Context, limit int) (n int, err error) {
+	err = e.removePass.next(func(from *time.Time) (next *time.Time, err error) {
+		err = e.db.Tx(ctx, "remove jobs", func(tx pgx.Tx) error {
+			n, next = 0, nil
+			if _, err := tx.Exec(ctx, pool.Apply(pool.KeyLookups)); err != nil {
+				return err
+			}
+			var found removable
+			if err := found.read(ctx, tx, findRemovable, limit, from); err != nil || len(found.ids) == 0 {
+				return err
+			}
+			if len(found.ids) == limit {
+				next = &found.at
+			}
+			var locked removable
+			if err := locked.read(ctx, tx, lockRemovable, found.partitions, found.ids, found.cursors); err != nil {
+				return err
+			}
+			if err := tx.QueryRow(ctx, removeJobs, locked.partitions, locked.ids).Scan(&n); err != nil {
+				return err
+			}
+			_, err = tx.Exec(ctx, dropCursors, locked.partitions, locked.cursors)
+			return err
+		})
+		return next, err
+	})
+	return n, err
 }
 
 // removable is jobs to remove, one row each, and when the last of them may go.

@@ -39,6 +39,60 @@ func TestAJobWhoseEndHasComeIsFinished(t *testing.T) {
 	require.Equal(t, job.Active, b.get(other).State)
 }
 
+// TestAJobIsActiveUntilItsLastRunIsDue: plan writes the last run up to a minute before it is due. Until then the job
+// is active for readers and filters, whatever ended it.
+func TestAJobIsActiveUntilItsLastRunIsDue(t *testing.T) {
+	t.Parallel()
+	b := setupJobs(t)
+	soon := b.now().Add(10 * time.Minute).UTC().Truncate(time.Minute)
+	daily := soon.Format("FREQ=DAILY;BYHOUR=15;BYMINUTE=4;UNTIL=20060102T150405Z")
+	counted := definition("counted", everyMinute)
+	counted.MaxRuns = 1
+	jobs := map[string]job.Job{
+		"one-off":       b.create(definition("one-off", schedule.Spec{At: soon.Format(time.RFC3339)})),
+		"local time":    b.create(definition("local time", schedule.Spec{At: soon.Format("2006-01-02T15:04:05"), Timezone: "UTC"})),
+		"a rule's end":  b.create(definition("a rule's end", schedule.Spec{RRule: daily, Timezone: "UTC"})),
+		"max_runs":      b.create(counted),
+		"never endings": b.create(definition("never endings", everyMinute)),
+	}
+	plan := func() {
+		for more := true; more; {
+			more = b.plan(20 * time.Minute).More
+		}
+	}
+	plan()
+	b.exec(`WITH late AS (DELETE FROM run WHERE due_at < $1 RETURNING job_id) SELECT FROM late`, soon)
+	// A job that joins a cursor which has planned its last occurrence.
+	jobs["joins"] = b.create(definition("joins", schedule.Spec{At: soon.Format(time.RFC3339)}))
+	list := func(state job.State) (names []string) {
+		page, err := b.store.ListJobs(t.Context(), job.ListParams{Namespace: b.namespace, State: state, Limit: 100})
+		require.NoError(t, err)
+		for i := range page.Jobs {
+			names = append(names, page.Jobs[i].Name)
+		}
+		return names
+	}
+	finish := func() int {
+		n, err := b.store.FinishJobs(t.Context(), 100)
+		require.NoError(t, err)
+		return n
+	}
+	require.Zero(t, finish())
+	for name, j := range jobs {
+		require.Equal(t, job.Active, b.get(j).State, name)
+	}
+	require.Len(t, list(job.Active), len(jobs))
+	require.Empty(t, list(job.Finished))
+
+	// Their last runs have started.
+	b.exec(`UPDATE run SET state = 1, attempt = 1, due_at = due_at - interval '1 hour'`)
+	b.exec(`UPDATE job SET end_at = end_at - interval '1 hour'`)
+	require.Zero(t, b.get(jobs["max_runs"]).NextDue, "it has had all its runs")
+	require.Equal(t, len(jobs)-1, finish())
+	require.Equal(t, []string{"never endings"}, list(job.Active))
+	require.Len(t, list(job.Finished), len(jobs)-1)
+}
+
 func TestAOneOffIsRemovedWhenItWasKeptForLongEnough(t *testing.T) {
 	t.Parallel()
 	b := setupJobs(t)
@@ -55,6 +109,9 @@ func TestAOneOffIsRemovedWhenItWasKeptForLongEnough(t *testing.T) {
 	recurring.MaxRuns = 1
 	kept := b.create(recurring)
 	b.plan(2 * time.Minute)
+	b.exec(`UPDATE job SET end_at = now() WHERE id = $1`, kept.ID)
+	_, err := b.store.FinishJobs(t.Context(), 100)
+	require.NoError(t, err)
 	require.Equal(t, job.Finished, b.get(kept).State)
 	require.Equal(t, job.Finished, b.get(j).State)
 	require.Zero(t, remove(), "its time has not come")
@@ -69,7 +126,7 @@ func TestAOneOffIsRemovedWhenItWasKeptForLongEnough(t *testing.T) {
 		                         status)
 		SELECT partition, seq, version, job_id, due_at, run_at, now(), 1, 1, 0, 0 FROM ended`)
 	require.Equal(t, 1, remove())
-	_, err := b.store.Job(t.Context(), b.namespace, j.ID)
+	_, err = b.store.Job(t.Context(), b.namespace, j.ID)
 	require.ErrorIs(t, err, postgres.ErrNotFound)
 	require.Zero(t, b.count(`job_version WHERE job_id = $1`, j.ID))
 	require.Zero(t, b.count(`cursor WHERE schedule LIKE '%' || $1 || '%'`, at.At[:19]))
@@ -89,6 +146,9 @@ func TestAOneOffWithRunsLeftIsFinishedToo(t *testing.T) {
 	for more := true; more; {
 		more = b.plan(20 * time.Minute).More
 	}
+	b.exec(`UPDATE job SET end_at = now()`)
+	_, err := b.store.FinishJobs(t.Context(), 100)
+	require.NoError(t, err)
 	require.Equal(t, 1, b.count(`job WHERE id = $1 AND state = 3 /* finished */ AND runs_left = 4
 		AND finished_at IS NOT NULL AND remove_at IS NOT NULL`, j.ID))
 }

@@ -23,6 +23,7 @@ type jobRow struct {
 	// planFrom: every earlier occurrence is accounted for. While the job is paused, the pause covers the occurrences
 	// from here to the resume.
 	planFrom time.Time
+	endAt    *time.Time // it has no occurrence from here on; nil: no end
 	pending  *time.Time // see job.NextDueInput
 	later    *time.Time // the same
 	next     *time.Time // of the cursor
@@ -35,8 +36,12 @@ func (j *jobRow) nextDue() time.Time {
 	if err != nil {
 		return time.Time{}
 	}
+	next := j.next
+	if next != nil && j.endAt != nil && !next.Before(*j.endAt) {
+		next = nil
+	}
 	return job.NextDue(job.NextDueInput{
-		State: j.State, Pending: j.pending, Later: j.later, Cursor: j.next, PlanFrom: j.planFrom, Schedule: own,
+		State: j.State, Pending: j.pending, Later: j.later, Cursor: next, PlanFrom: j.planFrom, Schedule: own,
 	})
 }
 
@@ -44,7 +49,7 @@ func (j *jobRow) nextDue() time.Time {
 // queue that it had before.
 const jobFields = `
 SELECT j.partition, j.id, j.namespace_id, j.cursor_id, j.queue_id, j.version, j.state, j.priority, j.max_runs,
-       j.runs_left, j.plan_from, j.paused_at, j.created_at, j.updated_at, j.name, j.note, j.target_kind,
+       j.runs_left, j.plan_from, j.end_at, j.paused_at, j.created_at, j.updated_at, j.name, j.note, j.target_kind,
        j.target_config, j.payload, j.schedule, j.policy, j.labels, j.description, j.owner, j.created_by, j.updated_by,
        j.paused_by, j.paused_until,
        (SELECT q.name FROM queue q WHERE q.id = j.queue_id)`
@@ -142,7 +147,7 @@ func (s *jobScan) job(row pgx.CollectableRow) (j jobRow, err error) {
 	var pausedAt, pausedUntil *time.Time
 	err = row.Scan(
 		&j.Partition, &j.ID, &j.Namespace, &j.cursor, &j.queueID, &j.Version, &j.State, &j.Priority, &j.MaxRuns,
-		&j.runsLeft, &j.planFrom, &pausedAt, &j.CreatedAt, &j.UpdatedAt, &j.Name, &j.Note, &j.Target.Kind,
+		&j.runsLeft, &j.planFrom, &j.endAt, &pausedAt, &j.CreatedAt, &j.UpdatedAt, &j.Name, &j.Note, &j.Target.Kind,
 		&config, &payload, &spec, &policy, &labels, &j.Description, &j.Owner, &j.CreatedBy, &j.UpdatedBy, &j.PausedBy,
 		&pausedUntil, &j.Queue, &j.next, &j.pending, &j.later,
 	)

@@ -153,6 +153,7 @@ type update struct {
 	state    job.State
 	runsLeft *int32
 	planFrom time.Time
+	endAt    *time.Time
 	due      []job.DueTime
 	skips    []job.Skip
 }
@@ -160,6 +161,7 @@ type update struct {
 // keep leaves unchanged what determines when runs are due.
 func (u *update) keep() {
 	u.to, u.state, u.runsLeft, u.planFrom = u.cursor, u.job.State, u.job.runsLeft, u.job.planFrom
+	u.endAt = u.job.endAt
 }
 
 // deleteAhead removes the runs that were to come by the old definition. Runs that are due stay.
@@ -186,7 +188,7 @@ func (u *update) move(ctx context.Context, to cursor) error {
 		u.due, left = limited(u.due, &free)
 		used = u.old.MaxRuns - *left - int32(gone.RowsAffected()) // runs that had not started do not count
 	}
-	u.to, u.planFrom, u.runsLeft = to, u.new.planFrom(u.now), u.new.runsLeft(used)
+	u.to, u.planFrom, u.runsLeft, u.endAt = to, u.new.planFrom(u.now), u.new.runsLeft(used), u.new.endAt
 	past, err := u.withoutEnded(ctx, u.past())
 	if err != nil {
 		return err
@@ -206,7 +208,7 @@ func (u *update) move(ctx context.Context, to cursor) error {
 	}
 	ahead, u.runsLeft = limited(append(past, ahead...), u.runsLeft)
 	u.due = append(u.due, ahead...)
-	u.state = to.left(u.new.endAt, u.runsLeft)
+	u.state, u.endAt = to.left(u.new.endAt, u.runsLeft, u.due, u.now)
 	return nil
 }
 
@@ -253,7 +255,7 @@ func (u *update) write(batch *pgx.Batch, out *job.Job) {
 	j.Version++
 	batch.Queue(
 		updateJobRow, j.Partition, j.ID, u.to.id, u.queue, j.Version, j.State, d.Priority, int16(d.AdmitRule()),
-		d.jitter.Milliseconds(), d.timeoutMS(), d.MaxRuns, u.runsLeft, u.planFrom, d.endAt, u.now, d.Name,
+		d.jitter.Milliseconds(), d.timeoutMS(), d.MaxRuns, u.runsLeft, u.planFrom, u.endAt, u.now, d.Name,
 		d.Target.Kind, d.text.config, d.payload, d.text.schedule, d.text.policy, d.text.labels, d.keep(),
 		d.concurrencyKey(j.Namespace), d.concurrencyMax(), d.handler(), d.Description, d.Owner, u.actor,
 		d.keepHistory(), d.keepFailures(), d.deadline(),

@@ -111,7 +111,7 @@ func TestUpdateOfStartEndAndJitter(t *testing.T) {
 	j := b.create(d)
 	now := b.plan(time.Minute).Now
 	d.Schedule.StartAt, d.Schedule.EndAt = now.Add(30*time.Second), now.Add(40*time.Second)
-	require.Equal(t, job.Finished, b.update(j, d).State)
+	require.Equal(t, job.Active, b.update(j, d).State, "until its last run is due")
 	want := grid(time.Second, d.Schedule.StartAt, d.Schedule.EndAt)
 	require.Equal(t, want, dueTimes(b.live(j)))
 	d.Schedule.Jitter = "1h"

@@ -144,6 +144,7 @@ type planBatch struct {
 	ended struct { // one for each cursor that has no more
 		partition []int16
 		cursor    []int64
+		at        []time.Time
 	}
 	skipped struct { // one for each range
 		partition []int16
@@ -260,12 +261,21 @@ func (b *planBatch) add(partition int16, cursor int64, r *job.PlanResult) {
 	b.addResults(partition, cursor, r)
 	to := cursorPlace{pacedTo: r.PacedTo}
 	if r.Ended {
-		b.ended.partition = append(b.ended.partition, partition)
-		b.ended.cursor = append(b.ended.cursor, cursor)
+		b.end(partition, cursor, r)
 	} else {
 		to.next = &r.NextDue
 	}
 	b.move(partition, cursor, to)
+}
+
+// end ends the jobs of a cursor, after its last due time.
+func (b *planBatch) end(partition int16, cursor int64, r *job.PlanResult) {
+	var at time.Time
+	if n := len(r.Due); n > 0 {
+		at = r.Due[n-1].DueAt.Add(instant)
+	}
+	b.ended.partition, b.ended.cursor = append(b.ended.partition, partition), append(b.ended.cursor, cursor)
+	b.ended.at = append(b.ended.at, at)
 }
 
 // cursorPlace is where a cursor goes.
@@ -312,7 +322,7 @@ const countBatch = 1000
 // a new owner loads no further than that.
 func (b *planBatch) write(ctx context.Context, tx pgx.Tx, until time.Time, out *job.Planned) error {
 	var batch pgx.Batch
-	limited := map[jobKey]int32{}
+	limited := map[jobKey]limitedRuns{}
 	if d := &b.due; len(d.cursor) > 0 {
 		batch.Queue(planRuns, d.partition, d.cursor, d.dueAt, d.runAt, d.origin, until, b.after, b.upTo).
 			Query(func(rows pgx.Rows) error { return collectPlanned(rows, out, nil) })
@@ -329,7 +339,7 @@ func (b *planBatch) write(ctx context.Context, tx pgx.Tx, until time.Time, out *
 		batch.Queue(planBreakCursors, k.partition, k.cursor, k.retryAt, k.problem, out.Now)
 	}
 	if e := &b.ended; len(e.cursor) > 0 {
-		batch.Queue(planFinishJobs, e.partition, e.cursor, out.Now, b.upTo)
+		batch.Queue(planFinishJobs, e.partition, e.cursor, e.at, out.Now, b.upTo)
 	}
 	if k := &b.skipped; len(k.cursor) > 0 {
 		batch.Queue(planSkips, k.partition, k.cursor, k.from, k.to, k.count, k.reason, out.Now)
@@ -338,7 +348,7 @@ func (b *planBatch) write(ctx context.Context, tx pgx.Tx, until time.Time, out *
 	if err := tx.SendBatch(ctx, &batch).Close(); err != nil {
 		return err
 	}
-	return countLimited(ctx, tx, limited, out.Now)
+	return countLimited(ctx, tx, limited)
 }
 
 // jobKey names a job.
@@ -347,8 +357,14 @@ type jobKey struct {
 	id        uuid.UUID
 }
 
+// limitedRuns are the planned runs of a job with max_runs.
+type limitedRuns struct {
+	count int32
+	last  time.Time // due time
+}
+
 // countLimited subtracts planned runs from what jobs with max_runs have left.
-func countLimited(ctx context.Context, tx pgx.Tx, runs map[jobKey]int32, now time.Time) error {
+func countLimited(ctx context.Context, tx pgx.Tx, runs map[jobKey]limitedRuns) error {
 	if len(runs) == 0 {
 		return nil
 	}
@@ -361,16 +377,18 @@ func countLimited(ctx context.Context, tx pgx.Tx, runs map[jobKey]int32, now tim
 		var partitions []int16
 		var ids []uuid.UUID
 		var counts []int32
+		var ends []time.Time
 		for _, k := range part {
-			partitions, ids, counts = append(partitions, k.partition), append(ids, k.id), append(counts, runs[k])
+			partitions, ids = append(partitions, k.partition), append(ids, k.id)
+			counts, ends = append(counts, runs[k].count), append(ends, runs[k].last.Add(instant))
 		}
-		batch.Queue(planCountRuns, partitions, ids, counts, now)
+		batch.Queue(planCountRuns, partitions, ids, counts, ends)
 	}
 	return tx.SendBatch(ctx, &batch).Close()
 }
 
 // collectPlanned reads the planned runs. If counted is not nil, it counts the runs of each job.
-func collectPlanned(rows pgx.Rows, out *job.Planned, counted map[jobKey]int32) error {
+func collectPlanned(rows pgx.Rows, out *job.Planned, counted map[jobKey]limitedRuns) error {
 	run := job.Run{State: job.Pending}
 	var pulled bool // workers pull it: no node delivers it
 	_, err := pgx.ForEachRow(rows, []any{
@@ -378,7 +396,8 @@ func collectPlanned(rows pgx.Rows, out *job.Planned, counted map[jobKey]int32) e
 		&run.Queue, &run.ConcurrencyKey, &run.ConcurrencyMax, &pulled,
 	}, func() error {
 		if counted != nil {
-			counted[jobKey{run.Partition, run.Job}]++
+			k := jobKey{run.Partition, run.Job}
+			counted[k] = limitedRuns{counted[k].count + 1, later(counted[k].last, run.DueAt)}
 		}
 		if run.Origin == job.FromMissed {
 			out.Missed.Add(job.Outage{Runs: 1, From: run.DueAt, To: run.DueAt})

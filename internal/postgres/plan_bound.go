@@ -88,7 +88,7 @@ func (p *planBound) decide(ctx context.Context, cursors []dueCursor) error {
 			continue
 		}
 		p.out.More = p.out.More || result.More
-		if c.next.Before(in.MissedUntil) && c.after == nil {
+		if c.next.Before(in.MissedUntil) && c.after == nil && in.Schedule.Spec().At == "" {
 			p.batch.behind.add(c.partition, c.id, in)
 		}
 		if alone {
@@ -156,7 +156,7 @@ func (p *planBound) addPart(ctx context.Context, c *dueCursor, r *job.PlanResult
 		return fmt.Errorf("find job %d of cursor %d: %w", p.max, c.id, err)
 	}
 	if r.Ended { // these jobs get no run after this one
-		b.ended.partition, b.ended.cursor = append(b.ended.partition, c.partition), append(b.ended.cursor, c.id)
+		b.end(c.partition, c.id, r)
 	}
 	if len(r.Due) == 0 {
 		return nil // the cursor moves when few jobs are left
