@@ -152,6 +152,9 @@ func TestRunsGiveWayOnlyIfPermitsAreScarce(t *testing.T) {
 	}, job.Candidate{}))
 	require.Equal(t, 200, started(queueOf(1), job.Capacity{Limits: job.QueueLimits{MaxRunning: 500}},
 		job.Candidate{Key: 7, KeyMax: 1}), "the maximum of the key is not that of the queue")
+	older.Priority = 1
+	require.Zero(t, started(queueOf(1), job.Capacity{Limits: job.QueueLimits{MaxRunning: 500}}, job.Candidate{}),
+		"priority holds, however many permits are left")
 }
 
 // TestARateHoldsInEveryWindow: whatever the pattern of requests, no window has more starts than burst + rate × length.

@@ -143,7 +143,7 @@ func (c *Candidate) refusal(capacity map[Limit]*Capacity, now time.Time) Refusal
 			refusal.After = limit.Bucket.after(limit.Limits)
 		case limit.Quota != nil && limit.Quota.Bucket.Tokens < 1:
 			refusal.After, refusal.Quota = limit.Quota.Bucket.after(limit.Quota.limits()), true
-		case limit.Ahead != nil && limit.left(l.Kind, c) <= reserved && c.yields(*limit.Ahead, now):
+		case limit.Ahead != nil && c.yields(*limit.Ahead, limit.left(l.Kind, c), now):
 		default:
 			continue
 		}
@@ -157,8 +157,8 @@ func (c *Capacity) full() bool {
 	return c.Limits.MaxRunning > 0 && c.Running >= int(c.Limits.MaxRunning)
 }
 
-// reserved is how many permits are left to runs that wait longer on another node, so that it can start some when it
-// asks. A run does not give way while there are more: permits of an outage's backlog would stay unused until then.
+// reserved is how many permits are left to older runs on another node, so that it can start some when it asks. A run does
+// not give way to them while there are more: after an outage, permits would stay unused until then.
 const reserved = 50
 
 // left is how many permits there are for runs like the candidate.
@@ -179,13 +179,14 @@ func (c *Capacity) left(kind LimitKind, of *Candidate) int {
 	return left
 }
 
-// yields reports whether a run leaves its permit to a run on another node. It always yields to a higher priority. It
-// yields to an older run only if that is much older, because the permit stays unused until the other node polls.
-func (c *Candidate) yields(to Waiter, now time.Time) bool {
+// yields reports whether a run leaves one of the permits that are left to a run on another node. It always yields to a
+// higher priority. It yields to an older run only if that is much older and permits are scarce, because the permit stays
+// unused until the other node polls.
+func (c *Candidate) yields(to Waiter, left int, now time.Time) bool {
 	if to.Priority != c.Priority {
 		return to.Priority > c.Priority
 	}
-	return c.RunAt.Sub(to.RunAt) > max(time.Second, now.Sub(c.RunAt)/8)
+	return left <= reserved && c.RunAt.Sub(to.RunAt) > max(time.Second, now.Sub(c.RunAt)/8)
 }
 
 // Refused is a run that must wait.
