@@ -18,10 +18,14 @@ type fakeLeases struct {
 	Completer
 	leased, ended []job.Completion
 	asked         int
+	meanwhile     func()
 }
 
 func (f *fakeLeases) Leased(context.Context, uuid.UUID, int) ([]job.Completion, error) {
 	f.asked++
+	if f.meanwhile != nil {
+		f.meanwhile()
+	}
 	return f.leased, nil
 }
 
@@ -78,4 +82,21 @@ func TestAnAttemptThatIsClaimedAgainIsNotForgotten(t *testing.T) {
 	}
 	require.Equal(t, 1, f.asked)
 	require.Equal(t, []job.Completion{done}, f.ended)
+}
+
+// TestAnAttemptThatEndsWhileItIsLookedForIsNotForgotten: its run may be live, because the target has accepted it.
+func TestAnAttemptThatEndsWhileItIsLookedForIsNotForgotten(t *testing.T) {
+	t.Parallel()
+	a := job.Attempt{Key: job.Key{Partition: 1, Job: uuid.New()}, Number: 1}
+	accepted := job.Completion{Key: a.Key, Attempt: 1}
+	f := &fakeLeases{leased: []job.Completion{accepted}}
+	e := New(Options{
+		Leases: f, Completer: f, Member: ownsOne{}, Bound: &clock.Bound{}, Slots: 1, Log: slog.New(slog.DiscardHandler),
+	})
+	f.meanwhile = func() { e.forget(&[]job.Completion{accepted}) }
+	require.Equal(t, 1, e.handOver([]job.Attempt{a}))
+	e.FailedOver(job.Failover{})
+	require.NoError(t, e.rescueForgotten(t.Context()))
+	require.Equal(t, 1, f.asked)
+	require.Empty(t, f.ended)
 }

@@ -67,14 +67,15 @@ func (e *Engine) FailedOver(f job.Failover) {
 
 // rescueForgotten ends attempts that are leased to this node and that it does not know, and loads its runs again, after
 // FailedOver. A run that is taken may be one whose claim is unresolved: the next round decides about it. If the
-// completion of an attempt is under way, one of the two outcomes is fenced.
+// completion of an attempt is under way, one of the two outcomes is fenced. An attempt that was known before Leased is not
+// forgotten, although it may have ended meanwhile: an accepted run has ended as an attempt of this node, and is live.
 func (e *Engine) rescueForgotten(ctx context.Context) (err error) {
 	unsure := e.inFlight.takeUnsure()
 	if !e.failedOver.Swap(false) && !unsure {
 		return nil
 	}
 	limit := e.Slots + rescueLimit
-	more := true
+	known, more := e.inFlight.all(), true
 	defer func() {
 		if more || err != nil {
 			e.failedOver.Store(true)
@@ -89,7 +90,7 @@ func (e *Engine) rescueForgotten(ctx context.Context) (err error) {
 		// In this order, because a claimed run is in flight before it is released.
 		taken := e.wheel.Taken(c.Key.RunKey())
 		more = more || taken
-		return taken || e.inFlight.has(c)
+		return taken || has(known, c) || e.inFlight.has(c)
 	})
 	if len(forgotten) > 0 {
 		e.Log.Warn("runs rescued: a failover lost their completion", "found", len(forgotten))
