@@ -23,7 +23,8 @@ func (e *Engine) admit(ctx context.Context) {
 			return
 		case <-e.undecided.added:
 		}
-		n := e.slots.acquire(min(e.Batch, maxAdmits, e.undecided.len()), 0)
+		// Not all that are free: these runs may only wait, and claims would get none for as long as that takes to decide.
+		n := e.slots.acquire(min(e.Batch, maxAdmits, e.undecided.len(), (e.slots.left()+1)/2), 0)
 		runs := e.undecided.take(n, func(namespace uuid.UUID) int { return e.slots.mayStart(namespace, n) })
 		started := e.admitRuns(ctx, slices.DeleteFunc(runs, e.wheel.ReturnIfPaused))
 		e.slots.release(n - started)
