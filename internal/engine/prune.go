@@ -24,6 +24,7 @@ type Pruner interface {
 	DropStaleOutputs(ctx context.Context, limit int) (int, error)
 	DropIdempotentResponses(ctx context.Context, limit int) (int, error)
 	DropSkips(ctx context.Context, keep time.Duration, limit int) (int, error)
+	DropOperations(ctx context.Context, keep time.Duration, limit int) (int, error)
 }
 
 // Logins is the store as prune sees login sessions.
@@ -91,6 +92,9 @@ func (e *Engine) pruneOnce(ctx context.Context) (time.Duration, error) {
 		}},
 		pruneStep{"drop old skips", func(ctx context.Context, limit int) (int, error) {
 			return e.Pruner.DropSkips(ctx, e.KeepHistory, limit)
+		}},
+		pruneStep{"drop old operations", func(ctx context.Context, limit int) (int, error) {
+			return e.Pruner.DropOperations(ctx, e.KeepHistory, limit)
 		}},
 	)
 	return prunePause, nil

@@ -20,7 +20,7 @@ type expired struct {
 	ended, oneOffs     int
 	outputs, responses int
 	skips, logins      int
-	stats              int
+	stats, operations  int
 	broken             error // of RemoveJobs
 }
 
@@ -68,6 +68,13 @@ func (e *expired) DropSkips(_ context.Context, _ time.Duration, limit int) (int,
 	return remove(&e.skips, limit)
 }
 
+func (e *expired) DropOperations(_ context.Context, keep time.Duration, limit int) (int, error) {
+	if keep != 30*24*time.Hour {
+		return 0, errors.New("another retention")
+	}
+	return remove(&e.operations, limit)
+}
+
 func (e *expired) DropLogins(_ context.Context, limit int) (int, error) {
 	return remove(&e.logins, limit)
 }
@@ -83,7 +90,7 @@ func TestPruneRemovesEverythingInBatches(t *testing.T) {
 	t.Parallel()
 	s := &expired{
 		ended: 1, oneOffs: 2500, outputs: pruneBatch, responses: 3 * pruneBatch, skips: 7, logins: pruneBatch + 1,
-		stats: pruneBatch + 2,
+		stats: pruneBatch + 2, operations: pruneBatch + 3,
 	}
 	var log bytes.Buffer
 	e := New(Options{
@@ -108,7 +115,8 @@ func TestPruneGoesOnAfterAFailedStep(t *testing.T) {
 	s := &expired{oneOffs: 1, skips: 1, broken: errors.New("permission denied")}
 	var log bytes.Buffer
 	e := New(Options{
-		Member: ownsAll{}, History: s, Pruner: s, Logins: s, Minutes: s, Log: slog.New(slog.NewTextHandler(&log, nil)),
+		Member: ownsAll{}, History: s, Pruner: s, Logins: s, Minutes: s, KeepHistory: 30 * 24 * time.Hour,
+		Log: slog.New(slog.NewTextHandler(&log, nil)),
 	})
 	_, err := e.finishOnce(t.Context())
 	require.NoError(t, err)

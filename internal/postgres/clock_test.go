@@ -79,6 +79,12 @@ func (b *jobs) clockSteps() []clockStep {
 			b.exec(`INSERT INTO cursor_skip SELECT 0, 1, now(), now(), 1, 'missed', now() - interval '2 days'`)
 			return b.store.DropSkips(ctx, day, 10)
 		}},
+		{"drop operations", func() (int, error) {
+			b.exec(`INSERT INTO operation (id, namespace_id, kind, filter, failed_until, rate, state, count, actor, created_at,
+				ended_at, next_at) VALUES (gen_random_uuid(), gen_random_uuid(), 'pause', '{}', now(), 1, 'finished', 1, 'ann',
+				now(), now() - interval '2 days', now())`)
+			return b.store.DropOperations(ctx, day, 10)
+		}},
 		{"drop responses", func() (int, error) { return b.store.DropIdempotentResponses(ctx, 10) }},
 		{"drop history", func() (int, error) {
 			days, err := b.store.DropHistory(ctx, 365*day)

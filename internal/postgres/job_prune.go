@@ -219,3 +219,34 @@ DELETE FROM cursor_skip WHERE ctid = ANY (ARRAY(
 	}
 	return int(tag.RowsAffected()), nil
 }
+
+// dropOperations drops operations that ended long ago, after what belongs to them. While an undo runs, none is dropped: it
+// reads the versions that another operation wrote.
+var dropOperations = []string{
+	dropOfOperation("operation_version", "operation_id"), dropOfOperation("operation_item", "operation_id"),
+	dropOfOperation("operation", "id"),
+}
+
+func dropOfOperation(table, id string) string {
+	return `
+DELETE FROM ` + table + ` WHERE ctid = ANY (ARRAY(
+    SELECT x.ctid FROM operation o JOIN ` + table + ` x ON x.` + id + ` = o.id
+    WHERE o.ended_at < now() - $1::interval AND belfry_clock_trusted()
+      AND NOT EXISTS (SELECT FROM operation WHERE state = 'running' AND kind = 'undo')
+    LIMIT $2))`
+}
+
+// DropOperations removes operations that ended before the retention of history. It removes up to limit rows of one
+// table, so an operation on many jobs takes several calls.
+func (e *Engine) DropOperations(ctx context.Context, keep time.Duration, limit int) (n int, err error) {
+	err = e.db.Tx(ctx, "drop operations", func(tx pgx.Tx) error {
+		for _, statement := range dropOperations {
+			tag, err := tx.Exec(ctx, statement, keep, limit)
+			if n = int(tag.RowsAffected()); err != nil || n == limit {
+				return err
+			}
+		}
+		return nil
+	})
+	return n, err
+}
