@@ -130,6 +130,8 @@ func transport() http.RoundTripper {
 	}
 	t = t.Clone()
 	t.MaxIdleConnsPerHost = 16
+	// Without pings, requests would use a connection to a machine that is gone for many minutes.
+	t.HTTP2 = &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 5 * time.Second}
 	return t
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -269,4 +270,90 @@ func TestCallsThatCreateHaveAnIdempotencyKey(t *testing.T) {
 	_, err := c.Jobs.Trigger(t.Context(), "x", TriggerRequest{}, IdempotencyKey("mine"))
 	equal(t, nil, err)
 	equal(t, "mine,mine", strings.Join(keys[4:], ","))
+}
+
+// TestALostConnectionIsReplaced: a node that is gone without a word, as with its machine, keeps a connection of HTTP/2
+// open. Calls use another one soon, which may lead to another node.
+func TestALostConnectionIsReplaced(t *testing.T) {
+	t.Parallel()
+	web := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(map[string]string{"proto": r.Proto})
+	}))
+	web.EnableHTTP2 = true
+	web.StartTLS()
+	t.Cleanup(web.Close)
+	accepted, lost := make(chan net.Conn, 10), make(chan struct{})
+	front, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = front.Close() })
+	go func() {
+		for first := true; ; first = false {
+			c, err := front.Accept()
+			if err != nil {
+				return
+			}
+			accepted <- c
+			go forward(t, c, web.Listener.Addr().String(), first, lost)
+		}
+	}()
+	to := transport().(*http.Transport)
+	to.TLSClientConfig = web.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+	to.HTTP2.SendPingTimeout /= 100
+	to.HTTP2.PingTimeout /= 100
+	c, err := New("https://"+front.Addr().String(), "bfk_test", HTTPClient(&http.Client{Transport: to}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := func() error {
+		var out map[string]string
+		err := c.Call(t.Context(), Request{Method: http.MethodPost, Path: "/x"}, &out)
+		if err == nil {
+			equal(t, "HTTP/2.0", out["proto"])
+		}
+		return err
+	}
+	if err := call(); err != nil {
+		t.Fatal(err)
+	}
+	close(lost)
+	if err := call(); err == nil {
+		t.Fatal("a request through a connection that is lost succeeds")
+	}
+	if err := call(); err != nil {
+		t.Fatal(err)
+	}
+	equal(t, 2, len(accepted))
+}
+
+// forward copies between a connection and an address. It stops without closing them when lost is closed.
+func forward(t *testing.T, c net.Conn, to string, first bool, lost <-chan struct{}) {
+	server, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", to)
+	if err != nil {
+		return
+	}
+	t.Cleanup(func() { _, _ = server.Close(), c.Close() })
+	copyTo := func(to, from net.Conn) {
+		text := make([]byte, 1<<16)
+		for {
+			n, err := from.Read(text)
+			if err != nil {
+				return
+			}
+			if first {
+				select {
+				case <-lost:
+					continue
+				default:
+				}
+			}
+			if _, err := to.Write(text[:n]); err != nil {
+				return
+			}
+		}
+	}
+	go copyTo(c, server)
+	copyTo(server, c)
 }
