@@ -442,8 +442,8 @@ generate/dashboards:
 # The UI needs Node. Its packages are installed when the lock file has changed.
 web/node_modules: web/package-lock.json dev/typescript/package-lock.json
 	@dev/need npm
-	npm ci --prefix web --silent --no-audit --no-fund
-	npm ci --prefix dev/typescript --silent --no-audit --no-fund
+	npm ci --ignore-scripts --prefix web --silent --no-audit --no-fund
+	npm ci --ignore-scripts --prefix dev/typescript --silent --no-audit --no-fund
 	touch $@
 
 web/types: web/node_modules ## generate the types of the API for the web UI
