@@ -40,7 +40,7 @@ type Refusal struct {
 
 var (
 	variableLine   = regexp.MustCompile(`^\s*(?:"([^"]*)"|'([^']*)'|([A-Za-z_][A-Za-z0-9_]*))\s*=\s*(.*?)\s*$`)
-	entryLine      = regexp.MustCompile(`^\s*-?(@\S+|(?:\S+\s+){4}\S+)\s+(.*?)\s*$`)
+	entryLine      = regexp.MustCompile(`^\s*-?(@every\s+\S+|@\S+|(?:\S+\s+){4}\S+)\s+(.*?)\s*$`)
 	userAndCommand = regexp.MustCompile(`^(\S+)\s+(.*)$`)
 )
 
@@ -166,6 +166,9 @@ func (p *parser) schedule(fields string) (schedule.Spec, error) {
 		return schedule.Spec{}, errors.New("@reboot is not a time; start it with the system, such as by systemd")
 	}
 	spec := schedule.Spec{Cron: strings.Join(strings.Fields(fields), " "), Timezone: p.zone, Jitter: p.jitter}
+	if interval, ok := strings.CutPrefix(spec.Cron, "@every "); ok {
+		spec.Cron, spec.Every = "", interval
+	}
 	_, err := schedule.New(spec, "")
 	return spec, err
 }

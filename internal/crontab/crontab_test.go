@@ -49,6 +49,18 @@ func TestCrontab(t *testing.T) {
 	require.Contains(t, tab.Notes[0], "line 3: MAILTO")
 }
 
+// @every is of cron libraries, such as the one that many programs in Go use.
+func TestEvery(t *testing.T) {
+	t.Parallel()
+	tab, err := Parse(strings.NewReader("@every  90m root /bin/poll\n@every soon root /bin/poll\n@every\n"), true, "UTC")
+	require.NoError(t, err)
+	require.Len(t, tab.Entries, 1)
+	require.Equal(t, schedule.Spec{Every: "90m", Timezone: "UTC"}, tab.Entries[0].Spec)
+	require.Equal(t, "/bin/poll", tab.Entries[0].Command)
+	require.Len(t, tab.Refused, 2)
+	require.Contains(t, tab.Refused[0].Reason, "every")
+}
+
 func TestSystemCrontab(t *testing.T) {
 	t.Parallel()
 	const text = "17 * * * * root cd / && run-parts /etc/cron.hourly\n" +
