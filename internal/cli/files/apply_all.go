@@ -90,7 +90,7 @@ func (a *application) apply(ctx context.Context, begin int, part []Job) error {
 	var of []int
 	for i := range found {
 		d := &found[i]
-		switch err := d.refusal(); {
+		switch err := d.refusal(&part[i]); {
 		case err != nil || d.Result == "same":
 			a.record(begin+i, unchanged, err)
 		default:

@@ -131,6 +131,27 @@ func TestDiffValidates(t *testing.T) {
 - {name: c, target: {kind: noop}, schedule: every 1h}`, "diff", "-f", "-")
 	require.ErrorContains(t, s.Failure, "line 1: a: The request is not valid\n  timeout: it is not a string")
 	require.ErrorContains(t, s.Failure, "line 2: b: The request is not valid\n  schedule.cron")
+
+	s = a.Belfry(`- name: a
+  target: {kind: noop}
+  schedule: {cron: 61 * * * *}
+- name: b
+  schedule:
+    every: 1h
+    calendars:
+      - dates: [2026-12-25]
+      - dates:
+          - never
+  target: {kind: noop}
+- name: c
+  schedule: every 1h
+  target: {kind: noop}
+  priorty: 3
+`, "apply", "-f", "-")
+	require.Contains(t, s.Err, "standard input line 1: The request is not valid\n  schedule.cron (line 3): ")
+	require.Contains(t, s.Err, "standard input line 4: The request is not valid\n")
+	require.Contains(t, s.Err, "\n  priorty (line 15): ")
+	require.Contains(t, s.Err, "calendars[1].dates (line 10): ")
 }
 
 // Several files, as a shell expands jobs/*.yaml, and directories are read as one.

@@ -132,7 +132,7 @@ func compareAll(ctx context.Context, r *remote.Server, jobs []Job) (found []diff
 		}
 		for i, d := range lines {
 			j := part[i]
-			if err := d.refusal(); err != nil {
+			if err := d.refusal(&j); err != nil {
 				refusals = append(refusals, fmt.Errorf("%s: %s: %w", j.At, j.Name, r.Explain(err, nil)))
 			}
 			found = append(found, d.of(j.Name))
@@ -166,10 +166,13 @@ func (d lineDiff) lacksLabels() bool {
 	return d.More > 0
 }
 
-// refusal returns why apply would not save the job.
-func (d *lineDiff) refusal() error {
+// refusal returns why apply would not save a job.
+func (d *lineDiff) refusal(j *Job) error {
 	switch {
 	case d.Result == refused:
+		for i := range d.Problems {
+			d.Problems[i].Field = j.withLine(d.Problems[i].Field)
+		}
 		return &belfry.Problem{Code: "invalid", Title: "The request is not valid", Problems: d.Problems}
 	case d.removesMark():
 		return errOwned

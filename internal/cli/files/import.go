@@ -104,7 +104,7 @@ func (f *importFlags) read(stdin io.Reader, file string) (*crontab.Crontab, []Jo
 		if err != nil {
 			return nil, nil, err
 		}
-		jobs = append(jobs, Job{j.Name, fmt.Sprintf("crontab line %d", line), raw})
+		jobs = append(jobs, Job{Name: j.Name, At: fmt.Sprintf("crontab line %d", line), Raw: raw})
 	}
 	return tab, jobs, nil
 }

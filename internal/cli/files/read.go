@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
@@ -23,6 +25,36 @@ type Job struct {
 	Name string
 	At   string // file and line
 	Raw  []byte // JSON
+	node *yaml.Node
+}
+
+// withLine adds its line to the name of a field, or that of what contains it, unless it is the first line of the job.
+func (j *Job) withLine(field string) string {
+	line := 0
+	parts := strings.FieldsFunc(field, func(r rune) bool { return strings.ContainsRune(".[]", r) })
+	for n := j.node; n != nil; n, parts = child(n, parts[0]), parts[1:] {
+		line = n.Line
+		if len(parts) == 0 {
+			break
+		}
+	}
+	if j.node == nil || line == j.node.Line {
+		return field
+	}
+	return fmt.Sprintf("%s (line %d)", field, line)
+}
+
+// child returns a field of an object or an element of a list; nil: there is none.
+func child(n *yaml.Node, name string) *yaml.Node {
+	for i := 0; i+1 < len(n.Content) && n.Kind == yaml.MappingNode; i += 2 {
+		if n.Content[i].Value == name {
+			return n.Content[i+1]
+		}
+	}
+	if i, err := strconv.Atoi(name); err == nil && n.Kind == yaml.SequenceNode && i >= 0 && i < len(n.Content) {
+		return n.Content[i]
+	}
+	return nil
 }
 
 // Read reads a file of jobs: YAML documents, each a job or a list of jobs. The file - is stdin.
@@ -78,7 +110,7 @@ func readJob(where string, n *yaml.Node) (Job, error) {
 	if err := json.Unmarshal(raw, &named); err != nil {
 		return Job{}, fmt.Errorf("%s: the name is not a string: %w", at, err)
 	}
-	return Job{named.Name, at, raw}, nil
+	return Job{named.Name, at, raw, n}, nil
 }
 
 // open opens the file that the user names. The file - is stdin.
