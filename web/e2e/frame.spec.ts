@@ -130,8 +130,13 @@ test('a rejected input is not stale data, and the job page has its keys', async 
   await open(page, '/jobs/new');
   await page.getByLabel('Expression').fill('61 2 * * *');
   await expect(page.getByLabel('Expression')).toHaveAttribute('aria-invalid', 'true');
+  const rejected = page.waitForResponse((r) => r.status() === 404);
+  await open(page, '/operations/op_x');
+  await rejected;
+  for (let i = 0; i < 2; i++) await page.waitForResponse(/\/api\/v1\/overview/); // the chip looks more often than the page polls
   await expect(page.locator('[data-live]')).toHaveAttribute('data-live', 'live');
   await open(page, '/jobs/usage-rollup');
+  await expect(page.getByRole('heading', { name: 'usage-rollup' })).toBeVisible();
   await page.keyboard.press('t');
   await expect(page.getByRole('dialog', { name: 'Trigger usage-rollup' })).toBeVisible();
   await page.keyboard.press('Escape');

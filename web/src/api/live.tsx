@@ -79,7 +79,7 @@ export function useData<T>({ key, get, every, keep, enabled = true }: Options<T>
 }
 
 /** Whether a read failed because the node did not answer. That it rejects a request says nothing about the age of the data. */
-const unanswered = (e: Error): boolean => !(e instanceof ApiProblem) || e.status === 0 || e.status === 429 || e.status >= 500;
+export const unanswered = (e: Error): boolean => !(e instanceof ApiProblem) || e.status === 0 || e.status === 429 || e.status >= 500;
 
 /** The age of the oldest data on the screen that is polled, in milliseconds, and whether a poll has failed. */
 export function useFreshness(): { age: number; failed: boolean; polled: boolean; every: number } {
