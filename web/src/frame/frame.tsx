@@ -151,6 +151,7 @@ function Side({ openHelp }: { openHelp: () => void }) {
   const session = useSession();
   const overview = useOverview();
   const letters = overview.data?.dead_letters;
+  const importing = useRouterState({ select: (s) => s.location.pathname.endsWith('/import') });
   return (
     <nav className={css.side} aria-label="Main">
       <div className={css.brand}>
@@ -173,6 +174,7 @@ function Side({ openHelp }: { openHelp: () => void }) {
                   className={css.nav}
                   activeOptions={{ exact: item.to === '/' }}
                   activeProps={{ 'data-active': true } as object}
+                  {...(importing && item.to === '/jobs' && { 'data-active': true })}
                   title={item.label}
                 >
                   <Icon name={item.icon} />

@@ -17,6 +17,7 @@ export const commands = {
   loginKey: 'belfry key create NAME --role operator',
   redrive: 'belfry dlq redrive --job report --rate 10',
   runs: 'belfry run list',
+  said: (args: string[]) => ['belfry', ...args.map((a) => (/^[\w@%+=:,./-]+$/.test(a) ? a : `'${a.replaceAll("'", `'\\''`)}'`))].join(' '),
   secret: 'belfry secret set api-token <token.txt',
   setQueue: 'belfry queue set imports --max-running 50 --rate 100/s',
   undo: (operation: string) => `belfry operation undo ${operation}`,

@@ -10,7 +10,9 @@ import { useEditing, useField } from './state';
 import css from './editor.module.css';
 
 export function NameField() {
-  return <TextField label="Name" mono placeholder="nightly-report" {...useField(['name'])} />;
+  const field = useField(['name']);
+  // oxlint-disable-next-line jsx-a11y/no-autofocus -- the form of a new job begins with it
+  return <TextField label="Name" mono placeholder="nightly-report" autoFocus={!field.value} {...field} />;
 }
 
 /** What is sent with each run. */

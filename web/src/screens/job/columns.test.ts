@@ -2,7 +2,9 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { TimelineItem } from '../../api/jobs';
 import { day, hour, minute, second } from '../../lib/time';
-import { gapOf, layout, most, noCounts, outcomeOf, outcomes, rangeOf, stack, stepFor, weight, zoomFor, zooms, type Zoom } from './columns';
+import {
+  gapOf, layout, most, noCounts, outcomeOf, outcomes, rangeOf, stack, stepFor, wasDropped, weight, zoomFor, zooms, type Zoom,
+} from './columns';
 
 const start = Date.parse('2026-03-01T00:00:00Z');
 const states = ['succeeded', 'failed', 'cancelled', 'skipped', 'planned', 'running', 'accepted', 'retrying', 'due', 'pending', 'paused',
@@ -99,6 +101,7 @@ test('a bar shows each outcome that occurs and fills its height', () => {
     const parts = stack(counts, total, 60);
     expect(parts.map((p) => p.key).toSorted()).toEqual(outcomes.filter((_, i) => n[i]! > 0).toSorted());
     for (const p of parts) expect(p.size).toBeGreaterThanOrEqual(3);
+    if (parts.some((p) => p.key === 'planned')) expect(parts[parts.length - 1]!.key, 'what is done stands on the axis').toBe('planned');
     if (total > 0) expect(parts.reduce((a, p) => a + p.size, 0)).toBeCloseTo(60, 6);
   }));
 });
@@ -126,6 +129,17 @@ test('the range in view has the length of its zoom and contains what was asked f
     const own = rangeOf(zoom, start);
     expect(start >= own.from && start < own.to).toBe(true);
   }));
+});
+
+test('only history that was dropped is said to be missing', () => {
+  const [before, from] = ['2026-10-26T02:00:00Z', '2026-11-17T00:00:00Z'];
+  const item = (due_at: string, run?: string) => ({ due_at, state: 'succeeded', ...(run ? { run } : {}) });
+  const dropped = (created: string, ...items: object[]) => wasDropped({ from: before, history_from: from, items: items as never }, created);
+  expect(dropped('2026-01-01T00:00:00Z')).toBe(true);
+  expect(dropped('2026-01-01T00:00:00Z', item(before))).toBe(true); // the schedule had it, and its run is gone
+  expect(dropped('2026-01-01T00:00:00Z', item(before, 'run_1'))).toBe(false);
+  expect(dropped('2026-11-17T09:00:00Z')).toBe(false); // the job is new
+  expect(wasDropped({ from, history_from: before, items: [] }, '2026-01-01T00:00:00Z')).toBe(false);
 });
 
 test('a time without an occurrence has a column, such as today', () => {

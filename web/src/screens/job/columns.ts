@@ -1,4 +1,4 @@
-import type { TimelineBucket, TimelineItem } from '../../api/jobs';
+import type { Timeline, TimelineBucket, TimelineItem } from '../../api/jobs';
 import { count } from '../../lib/number';
 import {
   clock, date, day, duration, hour, localParts, longDate, minute, offset as offsetText, second, type ZoneMode,
@@ -40,6 +40,10 @@ export function outcomeOf(item: Pick<TimelineItem, 'state' | 'reason'>): Outcome
 
 /** How many occurrences an item stands for: a range of skipped ones has a count. */
 export const weight = (item: Pick<TimelineItem, 'count'>): number => Math.max(1, item.count ?? 1);
+
+/** Whether history of this time was dropped. That of a new job begins with it. */
+export const wasDropped = (t: Pick<Timeline, 'from' | 'history_from' | 'items'>, created: string): boolean =>
+  t.history_from > t.from && created < t.history_from && !t.items.some((i) => i.due_at < t.history_from && i.run);
 
 const steps = [
   second, 5 * second, 10 * second, minute, 2 * minute, 5 * minute, 10 * minute, 15 * minute, 30 * minute, hour, 2 * hour, 3 * hour,
@@ -104,7 +108,9 @@ export function stack(counts: Counts, total: number, height: number, least = 3):
   const present = outcomes.filter((k) => counts[k] > 0);
   if (total === 0 || present.length === 0) return [];
   const room = Math.max(height - least * present.length, 0);
-  return present.toReversed().map((key) => ({ key, size: least + (room * counts[key]) / total }));
+  // What is done stands on the axis.
+  const upwards = present.toReversed().toSorted((a, b) => Number(a === 'planned') - Number(b === 'planned'));
+  return upwards.map((key) => ({ key, size: least + (room * counts[key]) / total }));
 }
 
 export type Zoom = 'hour' | 'day' | 'week' | 'month' | 'year';

@@ -9,7 +9,7 @@ import { Button } from '../../ui/control';
 import { Loaded } from '../../ui/state';
 import { useZone, When } from '../../ui/when';
 import { AuditTab } from './audit';
-import { gapOf, rangeOf, zoomFor, zooms, type Zoom } from './columns';
+import { gapOf, rangeOf, wasDropped, zoomFor, zooms, type Zoom } from './columns';
 import { DeadTab } from './dead';
 import { DefinitionTab } from './definition';
 import { Occurrences } from './occurrences';
@@ -186,9 +186,7 @@ function Completeness({ timeline: t, job }: { timeline: Timeline; job: Job }) {
       </p>
     );
   }
-  // The history of a new job begins with it: nothing of it was dropped.
-  const dropped = t.history_from > t.from && job.created_at < t.history_from && !t.items.some((i) => i.due_at < t.history_from && i.run);
-  if (dropped)
+  if (wasDropped(t, job.created_at))
     return (
       <p className="dim">
         History is kept from <When at={t.history_from} zone={t.zone} utc={false} /> on.

@@ -66,7 +66,7 @@ function Reason({ item }: { item: TimelineItem }) {
         && <span className="dim">{item.origin === 'missed' ? 'caught up' : `by ${item.origin}`}</span>}
       {(item.attempt ?? 0) > 1 && item.state === 'succeeded'
         && <span className="dim">after {item.attempt! - 1} {item.attempt === 2 ? 'retry' : 'retries'}</span>}
-      {mark && <span className="dim row"><Mark kind={mark.kind} size={10} label="" />{mark.text}</span>}
+      {mark && <span className="dim row"><Mark kind={mark.kind} size={10} label="" /><span className="clip">{mark.text}</span></span>}
     </span>
   );
 }

@@ -54,6 +54,7 @@ export function WhyPanel({ job, at, choose, close }: { job: Job; at: string; cho
                   <p className={css.code}><Mark kind={kindOfStory(s)} size={14} label="" /><code>{label(s)}</code></p>
                   <p className={css.said}>{s.text}</p>
                   {s.next && <p className="dim">{s.next}</p>}
+                  {s.commands?.map((c) => <Command key={c.join()}>{commands.said(c)}</Command>)}
                   {(s.nearest?.length ?? 0) > 0 && (
                     <p>Nearest: {s.nearest!.map((t) => <TextButton key={t} onClick={() => choose(t)}><When at={t} zone={job.zone}
                       utc={false} /></TextButton>)}</p>

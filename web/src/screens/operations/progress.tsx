@@ -25,6 +25,7 @@ export function Progress({ operation: o, big }: { operation: Operation; big?: bo
     <span
       className={css.progress}
       data-big={big || undefined}
+      data-state={o.state}
       role="progressbar"
       aria-label="Progress"
       aria-valuemin={0}

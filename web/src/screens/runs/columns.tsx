@@ -65,7 +65,7 @@ const state: Column<Run> = {
 const due: Column<Run> = { head: 'Due', width: '172px', from: 'tablet', cell: (r) => <When at={r.due_at} utc={false} seconds /> };
 const attempt: Column<Run> = { head: 'Attempt', width: '72px', right: true, from: 'desktop', cell: (r) => r.attempt || none };
 const queue: Column<Run> = {
-  head: 'Queue', width: '8%', from: 'desktop', cell: (r) => <Link to="/queues/$queue" params={{ queue: r.queue }}>{r.queue}</Link>,
+  head: 'Queue', width: '11%', from: 'desktop', cell: (r) => <Link to="/queues/$queue" params={{ queue: r.queue }}>{r.queue}</Link>,
 };
 const detail: Column<Run> = { head: 'Reason and message', from: 'tablet', cell: (r) => <Detail run={r} /> };
 const where: Column<Run> = { head: 'Where', width: '11%', from: 'wide', cell: (r) =>
