@@ -52,7 +52,7 @@ func TestSummaryAndDryRun(t *testing.T) {
 		a.Good("dlq", "redrive", "--cause", refused, "--dry-run"))
 	require.Contains(t, a.Good("dlq", "list", "--cause", refused), "sync@")
 	require.Error(t, a.Belfry("", "dlq", "redrive", "run_1", "--dry-run").Failure)
-	s := a.Belfry("y\n", "dlq", "discard", "--cause", refused) // not a terminal
+	s := a.Belfry("y\n", "dlq", "discard", "--cause", refused, "--detach") // not a terminal
 	require.ErrorContains(t, s.Failure, "this would discard 3 dead letters; nothing was changed. Repeat with --yes")
 	require.Contains(t, a.Good("dlq", "discard", "--cause", refused, "--detach", "--yes"), "discard of 3 dead letters has begun")
 }
