@@ -429,6 +429,7 @@ generate/config:
 
 generate/schema:
 	$(RAM) go run ./dev/schema >docs/reference/schema.md
+	$(RAM) BELFRY_OBJECTS=update go test ./internal/postgres -run '^TestInspectFindsMissingObjects$$' -count=1
 
 generate/api:
 	go run ./dev/openapi >api/openapi.yaml
@@ -467,6 +468,7 @@ verify/config:
 
 verify/schema:
 	$(RAM) go run ./dev/schema | diff docs/reference/schema.md -
+	$(RAM) BELFRY_OBJECTS=verify go test ./internal/postgres -run '^TestInspectFindsMissingObjects$$' -count=1
 
 verify/api:
 	go run ./dev/openapi | diff api/openapi.yaml -

@@ -31,6 +31,8 @@ type Cluster struct {
 	Findings  int       // of the audit, without those that were backfilled, up to MaxFindings
 	Newest    Finding   // of Findings
 
+	Missing      []Object // that the migrations created
+	Unvacuumed   []string // tables without autovacuum
 	Tables       []Table
 	Trigrams     bool // the index for parts of names exists
 	DaysAhead    int
@@ -60,6 +62,9 @@ type Finding struct {
 	Kind      auditor.Kind
 	FoundAt   time.Time
 }
+
+// Object is a part of the schema that is neither a table nor a function, and the statement that creates it.
+type Object struct{ Name, Statement string }
 
 // Table is the vacuum state of a table.
 type Table struct {

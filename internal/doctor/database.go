@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -24,6 +25,9 @@ type Database struct {
 
 	Pooled    bool     // a pooler, such as PgBouncer, stands between
 	Unbounded []string // timeouts that a statement outside a transaction does not have
+	Short     []string // timeouts that the login, the database or the server sets lower than nodes do
+
+	AutovacuumOff bool // on the whole server
 
 	MaxConnections    int    // without those reserved for superusers
 	Bytes             int64  // of the database on disk, without its WAL
@@ -69,9 +73,11 @@ var databaseChecks = []check{
 	{"database", connectionCheck, true, (*Facts).connection},
 	{"database", "version", true, (*Facts).version},
 	{"database", schemaCheck, false, (*Facts).schema},
+	{"database", "objects", false, (*Facts).objects},
 	{"database", "role", false, (*Facts).role},
 	{"database", "connections", false, (*Facts).connections},
 	{"database", "pooler", false, (*Facts).pooler},
+	{"database", "timeouts", true, (*Facts).timeouts},
 	{"database", "disk", true, (*Facts).disk},
 	{"database", "durability", true, (*Facts).durability},
 	{"database", "standbys", true, (*Facts).standbys},
@@ -122,6 +128,25 @@ func (f *Facts) schema() verdict {
 	return ok("version %d", d.Schema)
 }
 
+func (f *Facts) objects() verdict {
+	d, missing := &f.Database, f.Cluster.Missing
+	switch {
+	case d.Schema < d.SchemaNeeded || d.Schema > d.SchemaLatest:
+		return notChecked("the schema is of another version")
+	case len(missing) == 0:
+		return ok("all indexes and policies of the schema are there")
+	}
+	say := warn
+	names, hint := []string{}, "As the owner of the database run:"
+	for _, o := range missing {
+		if !strings.HasPrefix(o.Name, "index ") { // it keeps namespaces apart
+			say = fail
+		}
+		names, hint = append(names, o.Name), hint+" "+o.Statement+";"
+	}
+	return say(hint, "the schema had these, and they are gone: %s", strings.Join(names, ", "))
+}
+
 func (f *Facts) role() verdict {
 	if p := f.Database.RoleProblem; p != "" {
 		return fail("Run doctor with the database URL of the nodes. If you did, run the command that the message names.",
@@ -152,23 +177,29 @@ func (f *Facts) pooler() verdict {
 	case !d.Pooled:
 		return ok("none")
 	case len(d.Unbounded) > 0:
-		return warn(f.setTimeouts(),
+		return warn(f.setTimeouts(d.Unbounded)+" Then let the pooler reconnect.",
 			"a pooler stands between, and the role %s has no %s: statements of a node that is frozen do not end", d.Role,
 			strings.Join(d.Unbounded, ", "))
 	}
 	return ok("in between, and the role %s has its timeouts", d.Role)
 }
 
-// setTimeouts is how to set the timeouts that the role does not have. The values are those of direct connections.
-func (f *Facts) setTimeouts() string {
-	values := map[string]string{
-		"statement_timeout": "60s", "idle_in_transaction_session_timeout": "5s", "tcp_user_timeout": "10s",
-	}
+// setTimeouts is how to set timeouts of the role. The values are those of direct connections.
+func (f *Facts) setTimeouts(names []string) string {
+	values := map[string]string{"idle_in_transaction_session_timeout": "5s", "tcp_user_timeout": "10s"}
 	hint := "As the owner of the database run:"
-	for _, name := range f.Database.Unbounded {
-		hint += fmt.Sprintf(" ALTER ROLE %s SET %s = '%s';", f.Database.Role, name, values[name])
+	for _, name := range names {
+		hint += fmt.Sprintf(" ALTER ROLE %s SET %s = '%s';", f.Database.Role, name, cmp.Or(values[name], "60s"))
 	}
-	return hint + " Then let the pooler reconnect."
+	return hint
+}
+
+func (f *Facts) timeouts() verdict {
+	if short := f.Database.Short; len(short) > 0 {
+		return warn(f.setTimeouts(short), "the role %s, the database or the server sets these lower than nodes need: %s",
+			f.Database.Role, strings.Join(short, ", "))
+	}
+	return ok("none is lower than nodes need")
 }
 
 func (f *Facts) disk() verdict {
@@ -306,6 +337,16 @@ func (f *Facts) checkpoints() verdict {
 }
 
 func (f *Facts) deadRows() verdict {
+	if f.Database.AutovacuumOff {
+		return warn("As a superuser run: ALTER SYSTEM RESET autovacuum; ALTER SYSTEM RESET track_counts; "+
+			"SELECT pg_reload_conf(); and look for the settings in postgresql.conf.",
+			"autovacuum or track_counts is off: dead rows pile up, and everything becomes slower")
+	}
+	if off := f.Cluster.Unvacuumed; len(off) > 0 {
+		return warn("As the owner of the database run: ALTER TABLE "+
+			strings.Join(off, " RESET (autovacuum_enabled); ALTER TABLE ")+" RESET (autovacuum_enabled);",
+			"autovacuum is off for tables: %s", strings.Join(off, ", "))
+	}
 	for _, t := range f.Cluster.Tables {
 		if t.Dead > 100_000 && t.Dead > 10*t.Live {
 			return warn("Look for open transactions; else make autovacuum faster (autovacuum_vacuum_cost_limit).",

@@ -73,3 +73,9 @@ var LockFamilyOf = lockFamilyOf
 func (a *API) UpdateMany(ctx context.Context, in []job.UpdateParams) []job.BulkResult {
 	return a.updateMany(ctx, in)
 }
+
+// Objects is objects.txt.
+var Objects = objects
+
+// ReadObjects returns the indexes and policies of the database as objects.txt has them.
+func (a *Admin) ReadObjects(ctx context.Context) ([]string, error) { return a.readObjects(ctx) }

@@ -2,8 +2,10 @@ package postgres
 
 import (
 	"context"
+	_ "embed" // for objects
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -12,8 +14,8 @@ import (
 )
 
 // inspectServer needs no schema. Statistics of other roles are hidden from a role without pg_read_all_stats. The
-// timeouts are those of a statement outside a transaction: behind a pooler, the role has to set them. A Unix socket has
-// no tcp_user_timeout.
+// timeouts that are missing are those of a statement outside a transaction: behind a pooler, the role has to set them. A
+// Unix socket has no tcp_user_timeout. Those that are too short are what connections begin with.
 const inspectServer = `
 SELECT now(), current_setting('server_version_num')::int, current_user,
        pg_has_role(current_user, 'pg_read_all_stats', 'USAGE'),
@@ -35,7 +37,12 @@ SELECT now(), current_setting('server_version_num')::int, current_user,
                                            'tcp_user_timeout']) WITH ORDINALITY t(name, n)
              WHERE current_setting(name) = '0' AND (name <> 'tcp_user_timeout' OR inet_server_addr() IS NOT NULL)
              ORDER BY n),
-       pg_database_size(current_database())`
+       pg_database_size(current_database()),
+       NOT (current_setting('autovacuum')::bool AND current_setting('track_counts')::bool),
+       ARRAY(SELECT s.name FROM pg_settings s JOIN (VALUES
+                 ('statement_timeout', 60000), ('transaction_timeout', 60000), ('lock_timeout', 60000),
+                 ('idle_in_transaction_session_timeout', 5000)) node (name, ms) USING (name)
+             WHERE CASE s.vartype WHEN 'integer' THEN s.reset_val::bigint BETWEEN 1 AND node.ms - 1 END ORDER BY 1)`
 
 // inspectSlots asks for the WAL that slots keep; on a standby it cannot be computed.
 const inspectSlots = `
@@ -90,7 +97,7 @@ func (a *Admin) inspectServer(ctx context.Context, d *doctor.Database) error {
 	err := a.db.QueryRow(ctx, inspectServer).Scan(
 		&d.Now, &d.Version, &d.Role, &d.SeesAll, &d.MaxConnections, &d.Fsync, &d.FullPageWrites,
 		&d.SynchronousCommit, &d.SyncNames, &d.Standbys, &d.SyncStandbys, &d.Archiving, &d.ArchiveFailing,
-		&open, &prepared, &d.WraparoundAge, &d.Unbounded, &d.Bytes,
+		&open, &prepared, &d.WraparoundAge, &d.Unbounded, &d.Bytes, &d.AutovacuumOff, &d.Short,
 	)
 	if err != nil {
 		return err
@@ -153,7 +160,10 @@ SELECT (SELECT trusted_at FROM cluster),
              ORDER BY 1 LIMIT 10),
        coalesce(f.timeline, 0), f.noticed_at, (SELECT required FROM archive_setting), ` + archiveBehind + `,
        (SELECT backed_up_at FROM cluster WHERE only_row), (SELECT held_from < held_until FROM cluster WHERE only_row),
-       coalesce((SELECT sealed IS NULL FROM cluster_key ORDER BY use_at DESC LIMIT 1), false)
+       coalesce((SELECT sealed IS NULL FROM cluster_key ORDER BY use_at DESC LIMIT 1), false),
+       ARRAY(SELECT c.relname::text FROM pg_class c, pg_options_to_table(c.reloptions) o
+             WHERE c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'job'::regclass)
+               AND o.option_name = 'autovacuum_enabled' AND NOT o.option_value::bool ORDER BY 1 LIMIT 10)
 FROM (SELECT) one LEFT JOIN (
     SELECT timeline, noticed_at FROM failover
     WHERE (lost OR NOT synchronous) AND noticed_at > now() - interval '7 days'
@@ -189,13 +199,72 @@ FROM (
 LEFT JOIN namespace n ON n.id = f.namespace_id
 ORDER BY f.found_at DESC LIMIT 1`
 
+// inspectObjects lists what the migrations created besides tables and functions, each with the statement that creates it.
+// job_name_trigram needs an extension that may be missing.
+const inspectObjects = `
+WITH t AS (SELECT oid, relname, relrowsecurity AND relforcerowsecurity AS secured FROM pg_class
+           WHERE relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'job'::regclass)
+             AND relkind IN ('r', 'p') AND NOT relispartition AND NOT starts_with(relname, 'belfry_migration'))
+SELECT 'index ' || c.relname AS name, CASE
+           WHEN k.oid IS NULL THEN replace(pg_get_indexdef(i.indexrelid, 0, true), ' ON ONLY ', ' ON ')
+           ELSE format('ALTER TABLE %I ADD CONSTRAINT %I %s', t.relname, k.conname, pg_get_constraintdef(k.oid)) END
+FROM t JOIN pg_index i ON i.indrelid = t.oid JOIN pg_class c ON c.oid = i.indexrelid
+LEFT JOIN pg_constraint k ON k.conindid = i.indexrelid AND k.contype IN ('p', 'u', 'x')
+WHERE i.indisvalid AND c.relname <> 'job_name_trigram'
+UNION ALL
+SELECT 'row-level security of ' || relname,
+       format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', relname)
+FROM t WHERE secured
+UNION ALL
+SELECT 'policy ' || p.policyname || ' of ' || t.relname, regexp_replace(
+           format('CREATE POLICY %I ON %I FOR %s TO %s USING (%s)', p.policyname, t.relname, p.cmd,
+                  array_to_string(p.roles, ', '), p.qual) || coalesce(' WITH CHECK (' || p.with_check || ')', ''),
+           '\s+', ' ', 'g')
+FROM t JOIN pg_policies p ON p.tablename = t.relname
+ORDER BY 1`
+
+// objects is the result of inspectObjects in a database with the schema of this program. make generate/schema writes it.
+//
+//go:embed objects.txt
+var objects string
+
+// readObjects returns the objects of the database, a name and a statement in each line.
+func (a *Admin) readObjects(ctx context.Context) ([]string, error) {
+	rows, err := a.db.Query(ctx, inspectObjects)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (string, error) {
+		var name, statement string
+		err := row.Scan(&name, &statement)
+		return name + ": " + statement, err
+	})
+}
+
+// missingObjects returns the objects that the migrations created and that are not there any more.
+func (a *Admin) missingObjects(ctx context.Context) (out []doctor.Object, err error) {
+	lines, err := a.readObjects(ctx)
+	exists := map[string]bool{}
+	for _, line := range lines {
+		name, _, _ := strings.Cut(line, ": ")
+		exists[name] = true
+	}
+	for line := range strings.Lines(objects) {
+		name, statement, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		if !exists[name] {
+			out = append(out, doctor.Object{Name: name, Statement: statement})
+		}
+	}
+	return out, err
+}
+
 func (a *Admin) inspectCluster(ctx context.Context) (*doctor.Cluster, error) {
 	c := &doctor.Cluster{}
 	var trusted *time.Time
 	if err := a.db.QueryRow(ctx, inspectCluster).Scan(
 		&trusted, &c.Partitions, &c.Unowned, &c.BrokenSchedules, &c.FirstProblem, &c.Trigrams, &c.DaysAhead, &c.DefaultDay,
 		&c.Starved, &c.PausedJobs, &c.PausedQueues, &c.ExpiringKeys, &c.LostTimeline, &c.LostUntil,
-		&c.ArchiveRequired, &c.ArchiveBehind, &c.BackedUpAt, &c.Held, &c.ClearReportKey,
+		&c.ArchiveRequired, &c.ArchiveBehind, &c.BackedUpAt, &c.Held, &c.ClearReportKey, &c.Unvacuumed,
 	); err != nil {
 		return nil, err
 	}
@@ -219,6 +288,9 @@ func (a *Admin) inspectCluster(ctx context.Context) (*doctor.Cluster, error) {
 		return nil, err
 	}
 	if c.Tables, err = pgx.CollectRows(rows, pgx.RowToStructByPos[doctor.Table]); err != nil {
+		return nil, err
+	}
+	if c.Missing, err = a.missingObjects(ctx); err != nil {
 		return nil, err
 	}
 	c.Nodes, err = a.Nodes(ctx)

@@ -2,6 +2,8 @@ package postgres_test
 
 import (
 	"encoding/json"
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/google/uuid"
@@ -10,6 +12,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/doctor"
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/postgres"
 )
 
 // TestInspectFindsOldFindings: an open finding is seen behind as many newer ones that were backfilled as are counted.
@@ -65,4 +68,45 @@ func TestInspectFindsKindsWithoutANode(t *testing.T) {
 	require.Equal(t, []string{"default/kafka", "default/nats"}, undelivered())
 	node(`["nats", "kafka"]`, "1 h")
 	require.Empty(t, undelivered())
+}
+
+// TestInspectFindsMissingObjects: doctor names what was dropped, and its statements create it again. objects.txt has what
+// the migrations create. Versions of PostgreSQL print some statements differently, so only names are compared here.
+func TestInspectFindsMissingObjects(t *testing.T) {
+	t.Parallel()
+	b := setupJobs(t)
+	lines, err := b.store.ReadObjects(t.Context())
+	require.NoError(t, err)
+	switch text := strings.Join(lines, "\n") + "\n"; os.Getenv("BELFRY_OBJECTS") {
+	case "update":
+		require.NoError(t, os.WriteFile("objects.txt", []byte(text), 0o600))
+	case "verify":
+		known, err := os.ReadFile("objects.txt")
+		require.NoError(t, err)
+		require.Equal(t, string(known), text, "run: make generate/schema")
+	}
+	missing := func() []doctor.Object {
+		_, c, err := b.store.Inspect(t.Context())
+		require.NoError(t, err)
+		return c.Missing
+	}
+	require.Empty(t, missing())
+	b.exec(`DROP INDEX run_needs_sweep, run_history_ended`)
+	b.exec(`DROP POLICY worker ON run`)
+	b.exec(`ALTER TABLE job DISABLE ROW LEVEL SECURITY`)
+	b.exec(`ALTER TABLE permit DROP CONSTRAINT permit_pkey`)
+	var names []string
+	for _, o := range missing() {
+		names = append(names, o.Name)
+		b.exec(o.Statement)
+	}
+	require.Equal(t, []string{
+		"index permit_pkey", "index run_history_ended", "index run_needs_sweep", "policy worker of run",
+		"row-level security of job",
+	}, names)
+	require.Empty(t, missing())
+	again, err := b.store.ReadObjects(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, lines, again, "as they were, and objects.txt has them all")
+	require.Len(t, lines, strings.Count(postgres.Objects, "\n"), "run: make generate/schema")
 }

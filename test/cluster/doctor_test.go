@@ -33,6 +33,8 @@ type patient struct {
 	env  []string // of doctor
 	args []string
 	as   string // URL of the database for doctor
+
+	hints map[string]string // what doctor said last, by check
 }
 
 // doctorFault is done to a healthy cluster. Doctor must name the check, with the status, and nothing else.
@@ -64,9 +66,10 @@ func (p *patient) doctor() (map[string]doctor.Status, int) {
 	require.NoError(p.t, json.Unmarshal(out, &results), "%s\n%s", out, stderr.String())
 	require.NotEmpty(p.t, results)
 	bad := map[string]doctor.Status{}
+	p.hints = map[string]string{}
 	for _, r := range results {
 		if r.Status == doctor.Warning || r.Status == doctor.Failure {
-			bad[r.Check] = r.Status
+			bad[r.Check], p.hints[r.Check] = r.Status, r.Hint
 			require.NotEmpty(p.t, r.Hint, "%s says what is wrong, but not what to do", r.Check)
 			p.t.Logf("%s: %s (%s)", r.Check, r.Message, r.Hint)
 		}
@@ -150,6 +153,15 @@ func TestDoctor(t *testing.T) {
 	undo()
 }
 
+// dropped removes a part of the schema. Undo runs the command that doctor prints.
+func (p *patient) dropped(statement string) (undo func()) {
+	p.sql(statement)
+	return func() {
+		_, command, _ := strings.Cut(p.hints["objects"], "run: ")
+		p.sql(command)
+	}
+}
+
 func tooManyCheckpoints(p *patient) func() {
 	for range 25 {
 		p.sql(`CHECKPOINT`)
@@ -178,6 +190,24 @@ var doctorFaults = []doctorFault{
 			p.sql(`ALTER TABLE audit_finding RENAME later TO kind`)
 			p.sql(`UPDATE belfry_migration SET version_id = -version_id WHERE version_id < 0`)
 		}
+	}},
+	{"objects", doctor.Warning, func(p *patient) func() { return p.dropped(`DROP INDEX run_needs_sweep, run_feed`) }},
+	{"objects", doctor.Failure, func(p *patient) func() { return p.dropped(`DROP POLICY worker ON run`) }},
+	{"objects", doctor.Failure, func(p *patient) func() {
+		return p.dropped(`ALTER TABLE run DISABLE ROW LEVEL SECURITY`)
+	}},
+	{"timeouts", doctor.Warning, func(p *patient) func() {
+		p.sql(`ALTER ROLE belfry_server SET statement_timeout = '100ms'`)
+		p.sql(`ALTER DATABASE postgres SET lock_timeout = '100ms'`)
+		return func() {
+			p.sql(`ALTER ROLE belfry_server RESET statement_timeout`)
+			p.sql(`ALTER DATABASE postgres RESET lock_timeout`)
+		}
+	}},
+	{"dead-rows", doctor.Warning, func(p *patient) func() { return p.setting("autovacuum", "off") }},
+	{"dead-rows", doctor.Warning, func(p *patient) func() {
+		p.sql(`ALTER TABLE run SET (autovacuum_enabled = off)`)
+		return func() { p.sql(`ALTER TABLE run RESET (autovacuum_enabled)`) }
 	}},
 	{"role", doctor.Failure, func(p *patient) func() {
 		before := p.as
@@ -333,8 +363,9 @@ var doctorFaults = []doctorFault{
 		return p.second("BELFRY_SECRETS_KEYSET=" + text)
 	}},
 	{"partitions", doctor.Failure, func(p *patient) func() {
-		// Nodes may not take partitions, as after a wrong GRANT.
+		// Nodes may not take partitions, as after a wrong GRANT. They may renew their sessions.
 		p.sql(`REVOKE UPDATE ON partition FROM belfry_engine`)
+		p.sql(`GRANT UPDATE (missed_from, missed_until) ON partition TO belfry_engine`)
 		p.sql(`UPDATE partition SET owner = NULL`)
 		return func() { p.sql(`GRANT UPDATE ON partition TO belfry_engine`) }
 	}},
