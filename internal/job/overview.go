@@ -103,8 +103,9 @@ type Overview struct {
 	Queues       []OverviewQueue
 	DeadLetters  Capped
 	PausedJobs   Capped
-	PausedBelfry Capped // of those, the jobs that Belfry paused after failures
-	Unowned      int64  // partitions
+	PausedBelfry Capped    // of those, the jobs that Belfry paused after failures
+	Unowned      int64     // partitions
+	HeldUntil    time.Time // runs that were due before are held, because the database was restored; zero: none is
 	// Unplanned is how many occurrences are late and have no run yet, because no node planned them: one for each job.
 	Unplanned     int64
 	UnplannedFrom time.Time // the first due time of those
@@ -157,6 +158,10 @@ func (o *Overview) Attention(live *Live) (out []Attention) {
 	if n := o.Unowned; n > 0 {
 		add("partitions_unowned", n, "", atLeast(Capped{n, false}, "partition has no owner: its", "partitions have no owner: their")+
 			" runs wait for a node.")
+	}
+	if until := o.HeldUntil; !until.IsZero() {
+		add("restore_held", 1, "", "The database was restored to an earlier time: runs that were due before "+
+			until.Format("2006-01-02 15:04 UTC")+" are held. belfry restore status says what to do.").Since = until
 	}
 	if f := o.Findings; f.Count > 0 {
 		add("audit_findings", f.Count, "", "The audit found "+

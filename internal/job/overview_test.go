@@ -39,6 +39,10 @@ func TestAttention(t *testing.T) {
 		"2 due runs wait in queue far since 2026-03-30 10:31 UTC, because of backpressure: h rests.",
 		"Belfry paused 2 jobs after failures. belfry job list --state paused lists them.",
 	}, texts())
+	o.HeldUntil = time.Date(2026, 3, 30, 9, 5, 0, 0, time.UTC)
+	require.Equal(t, "The database was restored to an earlier time: runs that were due before 2026-03-30 09:05 UTC are held. "+
+		"belfry restore status says what to do.", texts()[0])
+	o.HeldUntil = time.Time{}
 	require.Equal(t, "host_resting", o.Attention(live)[2].Code)
 	require.Equal(t, live.Queues[6].DeferredFrom, o.Attention(live)[2].Since)
 	o.Causes = []job.DeadGroup{

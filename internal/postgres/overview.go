@@ -23,7 +23,8 @@ SELECT now(), belfry_clock_trusted(),
         WHERE NOT EXISTS (SELECT FROM session s WHERE s.id = p.owner AND s.expires_at > now())),
        (SELECT count(*) FROM (
             SELECT FROM audit_finding f WHERE f.namespace_id = @namespace LIMIT @findings) x),
-       EXISTS (SELECT FROM job j WHERE j.namespace_id = @namespace)
+       EXISTS (SELECT FROM job j WHERE j.namespace_id = @namespace),
+       (SELECT held_until FROM cluster WHERE only_row AND held_from < held_until)
 FROM (SELECT count(*) AS paused, count(*) FILTER (WHERE x.paused_by = 'belfry') AS by_belfry FROM (
           SELECT paused_by FROM job j
           WHERE j.namespace_id = @namespace AND j.state = 2 /* paused */ LIMIT @counted) x) p`
@@ -140,8 +141,9 @@ func (v *Views) Overview(ctx context.Context, namespace uuid.UUID) (o job.Overvi
 
 func scanCounts(row pgx.Row, o *job.Overview) error {
 	var dead, paused, belfry, findings int64
-	err := row.Scan(&o.Now, &o.ClockTrusted, &dead, &paused, &belfry, &o.Unowned, &findings, &o.HasJobs)
-	o.Now = o.Now.UTC()
+	var held *time.Time
+	err := row.Scan(&o.Now, &o.ClockTrusted, &dead, &paused, &belfry, &o.Unowned, &findings, &o.HasJobs, &held)
+	o.Now, o.HeldUntil = o.Now.UTC(), deref(held).UTC()
 	o.DeadLetters, o.PausedJobs = job.UpTo(dead, job.MaxOverviewCount), job.UpTo(paused, job.MaxOverviewCount)
 	o.PausedBelfry = job.Capped{Count: belfry, More: o.PausedJobs.More && belfry > 0}
 	o.Findings = job.UpTo(findings, job.MaxFindings)

@@ -73,6 +73,7 @@ func TestOverviewTellsTheTruth(t *testing.T) {
 	exec(`UPDATE cursor SET broken_at = now(), problem = 'x' WHERE id = (SELECT cursor_id FROM job WHERE name = 'held')`)
 	exec(`INSERT INTO audit_finding SELECT partition, id, now(), 'missing', namespace_id, now() FROM job LIMIT 1`)
 	exec(`UPDATE partition SET owner = NULL WHERE id < 3`)
+	exec(`UPDATE cluster SET held_until = '2026-03-08T15:00:00Z'`)
 	exec(`INSERT INTO dead_letter (partition, job_id, due_at, seq, queue_id, failed_at, attempt, reason, message)
 		SELECT partition, id, now(), 0, queue_id, now(), 1, 'attempts', 'x' FROM job`)
 	exec(`INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, ended_at, ended, attempt, origin,
@@ -102,13 +103,14 @@ func TestOverviewTellsTheTruth(t *testing.T) {
 	require.Contains(t, recent, map[string]any{"state": "skipped", "reason": "overlap"})
 
 	items := attention(o)
-	require.Len(t, items, 6)
+	require.Len(t, items, 7)
 	require.Equal(t, "2 dead letters share one cause: x", items["dead_letters"]["text"])
 	require.NotEmpty(t, items["dead_letters"]["cause"])
 	require.Regexp(t, `^Queue held is paused since .* UTC: 4 due runs wait\.$`, items["queue_paused"]["text"])
 	require.Equal(t, "held", items["queue_paused"]["queue"])
 	require.Equal(t, "No worker asks for runs of queue idle: 4 due runs wait.", items["no_worker"]["text"])
 	require.EqualValues(t, 3, items["partitions_unowned"]["count"])
+	require.Equal(t, "2026-03-08T15:00:00Z", items["restore_held"]["since"])
 	require.Contains(t, items, "schedules_broken")
 	require.Contains(t, items, "audit_findings")
 
@@ -117,12 +119,12 @@ func TestOverviewTellsTheTruth(t *testing.T) {
 	require.EqualValues(t, 0, theirs["late"].(map[string]any)["runs"])
 	require.EqualValues(t, 0, theirs["dead_letters"].(map[string]any)["count"])
 	require.Empty(t, theirs["failing"])
-	require.Equal(t, []string{"partitions_unowned"}, codes(theirs), "partitions belong to all")
+	require.Equal(t, []string{"partitions_unowned", "restore_held"}, codes(theirs), "they concern all")
 
 	// A worker comes, and the queue is resumed.
 	require.Equal(t, 201, n.openSession("idle"))
 	require.Equal(t, 200, n.call("POST", "/queues/held:resume", "").status)
-	o = n.awaitOverview(func(o map[string]any) bool { return len(attention(o)) == 4 })
+	o = n.awaitOverview(func(o map[string]any) bool { return len(attention(o)) == 5 })
 	require.EqualValues(t, 8, o["late"].(map[string]any)["runs"], "they have not started all the same")
 }
 

@@ -60,6 +60,7 @@ const (
 	AttentionCodeNoWorker          AttentionCode = "no_worker"
 	AttentionCodePartitionsUnowned AttentionCode = "partitions_unowned"
 	AttentionCodeQueuePaused       AttentionCode = "queue_paused"
+	AttentionCodeRestoreHeld       AttentionCode = "restore_held"
 	AttentionCodeSchedulesBroken   AttentionCode = "schedules_broken"
 )
 
@@ -81,6 +82,8 @@ func (e AttentionCode) Valid() bool {
 	case AttentionCodePartitionsUnowned:
 		return true
 	case AttentionCodeQueuePaused:
+		return true
+	case AttentionCodeRestoreHeld:
 		return true
 	case AttentionCodeSchedulesBroken:
 		return true
@@ -1385,7 +1388,7 @@ type Attention struct {
 	Count int64         `json:"count"`
 	Queue string        `json:"queue,omitempty,omitzero"`
 
-	// Since When the queue was paused, or its runs were deferred first.
+	// Since When the queue was paused, its runs were deferred first, or the database was restored.
 	Since time.Time `json:"since,omitempty,omitzero"`
 
 	// Text For people.

@@ -88,8 +88,8 @@ func (attentionCodes) Name() string { return "AttentionCode" }
 
 func (attentionCodes) Values() []any {
 	return []any{
-		"clock_in_doubt", "partitions_unowned", "audit_findings", "no_worker", "queue_paused", "host_resting",
-		"jobs_paused", "dead_letters", "schedules_broken",
+		"clock_in_doubt", "partitions_unowned", "restore_held", "audit_findings", "no_worker", "queue_paused",
+		"host_resting", "jobs_paused", "dead_letters", "schedules_broken",
 	}
 }
 
@@ -100,7 +100,7 @@ type Attention struct {
 	Count int64         `json:"count"`
 	Queue string        `json:"queue,omitempty"`
 	Cause string        `json:"cause,omitempty" doc:"Of dead letters: a filter that selects them."`
-	Since *time.Time    `json:"since,omitempty" doc:"When the queue was paused, or its runs were deferred first."`
+	Since *time.Time    `json:"since,omitempty" doc:"When the queue was paused, its runs were deferred first, or the database was restored."`
 }
 
 // RecentState is how a run ended, or what it does.
