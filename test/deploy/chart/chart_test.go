@@ -115,6 +115,7 @@ func TestRequired(t *testing.T) {
 		"secrets.database.name=": "secrets.database.name is required",
 		"secrets.owner.name=":    "secrets.owner.name is required",
 		"insecureListen=false":   "set secrets.tls.name, or insecureListen: true",
+		"ingress.enabled=true":   "ingress.host is required",
 		// A directory of a pod is gone with it, and the days that were dropped from the database are too.
 		"config.archive.url=file:///var/lib/belfry/archive": "config.archive.url must be a bucket",
 		"config.archive.url=file:///srv/archive":            "config.archive.url must be a bucket",
@@ -149,7 +150,7 @@ func TestObjects(t *testing.T) {
 	require.ElementsMatch(t, []string{
 		"Deployment belfry", "Service belfry", "Service belfry-metrics", "ConfigMap belfry", "ConfigMap belfry-dashboards",
 		"ServiceAccount belfry", "PodDisruptionBudget belfry", "NetworkPolicy belfry", "NetworkPolicy belfry-tasks",
-		"ServiceMonitor belfry", "PrometheusRule belfry", "Pod belfry-doctor",
+		"ServiceMonitor belfry", "PrometheusRule belfry", "Pod belfry-doctor", "Ingress belfry",
 	}, slices.Collect(maps.Keys(objects)))
 }
 

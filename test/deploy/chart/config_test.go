@@ -169,7 +169,8 @@ func TestSchemaIsClosed(t *testing.T) {
 	readYAML(t, directory+"/values.yaml", &defaults)
 	free := map[string]bool{ // of Kubernetes, which validates them
 		"global": true, "affinity": true, "networkPolicy.apiFrom[]": true, "networkPolicy.metricsFrom[]": true,
-		"networkPolicy.egress[]": true, "tolerations[]": true,
+		"networkPolicy.egress[]": true, "tolerations[]": true, "extraEnv[]": true, "extraVolumes[]": true,
+		"extraVolumeMounts[]": true,
 	}
 	var walk func(path string, schema object, value any)
 	walk = func(path string, schema object, value any) {

@@ -42,6 +42,8 @@ func TestConforms(t *testing.T) {
 	manifests := must(t, tool(t, "helm"), "template", "belfry", directory, "--values", full)
 	output, err := check(strings.Replace(manifests, "targetLabel:", "targetLabels:", 1))
 	require.Error(t, err, output)
+	output, err = check(strings.Replace(manifests, "ingressClassName:", "ingressClass:", 1))
+	require.Error(t, err, output)
 
 	database := guideBlocks(t, "yaml cloudnative-pg")
 	require.Len(t, database, 1)

@@ -56,9 +56,9 @@ imagePullSecrets:
 {{- end }}
 securityContext:
   runAsNonRoot: true
-  runAsUser: 65532
-  runAsGroup: 65532
-  fsGroup: 65532
+  {{- range $name, $id := .Values.podSecurityContext }}
+  {{ $name }}: {{ int64 $id }}
+  {{- end }}
   fsGroupChangePolicy: OnRootMismatch
   seccompProfile:
     type: RuntimeDefault
@@ -71,6 +71,16 @@ runAsNonRoot: true
 capabilities:
   drop:
     - ALL
+{{- end -}}
+
+{{- /* 90% of the memory limit: the rest is for what the runtime of Go does not count. */ -}}
+{{- define "belfry.memory" -}}
+{{- $limit := toString (dig "limits" "memory" "" .Values.resources) -}}
+{{- $set := list }}{{ range .Values.extraEnv }}{{ $set = append $set .name }}{{ end -}}
+{{- if and (regexMatch "^[0-9]+[MG]i$" $limit) (not (has "GOMEMLIMIT" $set)) }}
+- name: GOMEMLIMIT
+  value: {{ div (mul (regexFind "^[0-9]+" $limit) 9 (ternary 1024 1 (hasSuffix "Gi" $limit))) 10 }}MiB
+{{- end }}
 {{- end -}}
 
 {{- define "belfry.placement" -}}
