@@ -403,10 +403,10 @@ func (b *bulk) hotSteps() []*hot {
 			require.NoError(t, err)
 			require.Equal(t, 1, found)
 		}, ways: []string{
-			"cluster", "job by partition id", "job_version by partition job_id version", "permit by address",
+			"cluster", "job by partition id", "job_version by partition job_id version", "partition", "permit by address",
 			"permit by limit_kind limit_id number",
-			"run by address", "run by partition", "run by partition expires_at", "run by partition job_id due_at seq",
-			"session",
+			"run by address", "run by partition", "run by partition due_at", "run by partition expires_at",
+			"run by partition job_id due_at seq", "session",
 		}},
 		{name: "Renew", step: func() {
 			_, err := b.store.Renew(ctx, b.session, time.Hour, true)

@@ -66,6 +66,7 @@ type liveness struct {
 var (
 	rescueOverdue = statement("rescue_overdue")
 	rescueLost    = statement("rescue_lost")
+	rescueExpired = statement("rescue_expired")
 )
 
 // endNodes ends the sessions of nodes that have expired: only what has ended is rescued. Sessions of workers have a
@@ -86,8 +87,8 @@ WHERE id = ANY (ARRAY(
 const aliveNodes = `SELECT now(), ARRAY(SELECT id FROM session WHERE expires_at > '-infinity' AND queue_id IS NULL)`
 
 // Rescue ends the sessions of nodes that have expired, and the attempts that no process will report on, as job.Decide
-// says. It returns the runs to retry, and how
-// many attempts it found.
+// says. It returns the runs to retry, and how many attempts it found. When it searches all partitions, it also ends runs
+// for workers whose deadline has passed.
 func (e *Engine) Rescue(ctx context.Context, partitions []int16, limit int) (retries []job.Run, found int, err error) {
 	w := &e.lastSearch
 	w.mu.Lock()
@@ -107,10 +108,49 @@ func (e *Engine) Rescue(ctx context.Context, partitions []int16, limit int) (ret
 		lost = append(lost, more...)
 	}
 	retries, _, err = e.CompleteDecided(ctx, lost)
-	if err == nil && len(lost) < limit {
+	expired := 0
+	if err == nil && all {
+		expired, err = e.endExpired(ctx, partitions, limit)
+	}
+	if err == nil && max(len(lost), expired) < limit {
 		w.recordSearch(v, partitions, all)
 	}
 	return retries, len(lost), err
+}
+
+// endExpired ends runs for workers that have not started and whose deadline has passed, as job.Admit says. It returns
+// how many it found.
+func (e *Engine) endExpired(ctx context.Context, partitions []int16, limit int) (found int, err error) {
+	err = e.db.Tx(ctx, "end expired runs", func(tx pgx.Tx) error {
+		found = 0
+		if _, err := tx.Exec(ctx, pool.Apply(pool.KeyLookups)); err != nil {
+			return err
+		}
+		rows, err := tx.Query(ctx, rescueExpired, partitions, limit)
+		if err != nil {
+			return err
+		}
+		var batch pgx.Batch
+		var k job.Key
+		var queue int32
+		var in job.AdmitInput
+		var deadline time.Duration
+		_, err = pgx.ForEachRow(rows, []any{
+			&k.Partition, raw(&k.Job), &k.DueAt, &k.Seq, &queue, &in.Origin, &in.Attempt, &deadline, &in.Now,
+		}, func() error {
+			found++
+			in.DueAt, in.Deadline, in.Deferred = k.DueAt, job.Duration(deadline), in.Attempt > 0
+			if a := job.Admit(in); a.Verdict == job.AdmitSkip {
+				(&admissions{tx: tx, now: in.Now}).end(&batch, k, queue, job.EndedSkipped, a.Reason)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		return tx.SendBatch(ctx, &batch).Close()
+	})
+	return found, err
 }
 
 // readLiveness ends the sessions that have expired, and reads which have not and which runs are overdue since an

@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/pgtest"
+	"github.com/belfry-dev/belfry/internal/why"
 )
 
 // rescue calls Rescue and returns how many runs it found, and whether it read the whole partition to find them.
@@ -112,4 +114,53 @@ func TestAnUnreadablePolicyDelaysNoOtherRun(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 5, found)
 	require.Len(t, retries, 5)
+}
+
+// TestADeadlineEndsRunsForWorkers: no worker asks for them, so no request of one skips them.
+func TestADeadlineEndsRunsForWorkers(t *testing.T) {
+	t.Parallel()
+	b := setupJobs(t)
+	session := b.session()
+	owned := b.ownership()
+	b.take(session, owned)
+	run := func(name, handler string, deadline time.Duration) job.Job {
+		d := definition(name, everyMinute)
+		d.Deadline = job.Duration(deadline)
+		if handler != "" {
+			d.Target = job.Target{Kind: "worker", Config: json.RawMessage(`{"handler":"` + handler + `"}`)}
+		}
+		return b.create(d)
+	}
+	late, node := run("late", "h", 5*time.Second), run("node", "", 5*time.Second)
+	missed := run("missed", "h", 5*time.Second)
+	stay := []job.Job{
+		run("in time", "h", time.Hour), run("no deadline", "h", 0), run("retried", "h", 5*time.Second),
+		run("backfill", "h", 5*time.Second), run("not due", "h", 5*time.Second),
+	}
+	b.plan(2 * time.Minute)
+	b.exec(`DELETE FROM run a USING run b WHERE a.job_id = b.job_id AND a.due_at > b.due_at`)
+	b.exec(`UPDATE run SET due_at = due_at - interval '5 min', run_at = run_at - interval '5 min' WHERE job_id <> $1`,
+		stay[4].ID)
+	b.exec(`UPDATE run SET due_at = due_at - interval '1 h' WHERE job_id = $1`, missed.ID)
+	b.exec(`UPDATE run SET attempt = 1, attempts = '[]' WHERE job_id = $1`, stay[2].ID)
+	b.exec(`UPDATE run SET origin = 2 /* backfill */ WHERE job_id = $1`, stay[3].ID)
+	b.exec(`UPDATE partition SET missed_from = now() - interval '2 h', missed_until = now() - interval '30 min'`)
+	due := dueTimes(b.live(late))
+
+	admitted, err := b.store.Admit(t.Context(), session, b.pendingKeys(node), 0)
+	require.NoError(t, err)
+	require.True(t, admitted[0].Done)
+	_, found, err := b.store.Rescue(t.Context(), allPartitions(), 100)
+	require.NoError(t, err)
+	require.Zero(t, found, "no attempt was lost")
+	require.Empty(t, b.live(late))
+	want := b.ended(node)
+	require.Equal(t, job.ReasonExpired, want[0].Reason)
+	require.Equal(t, want, b.ended(late), "as a run that a node delivers")
+	for _, j := range append(stay, missed) {
+		require.Len(t, b.live(j), 1, j.Name)
+	}
+	stories, err := b.store.Why(t.Context(), why.Params{Namespace: b.namespace, Job: late.ID, At: due[0].Format(time.RFC3339)})
+	require.NoError(t, err)
+	require.Contains(t, stories[0].Text, "deadline, 5s after it was due")
 }
