@@ -8,10 +8,11 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// History is the store as prune sees the ledger of ended runs, which is partitioned by day.
+// History is the store as prune sees the ledger of ended runs, which is partitioned by day, and ended operations.
 type History interface {
 	CreateHistory(ctx context.Context, daysAhead int) error
 	DropHistory(ctx context.Context, keep time.Duration) (dropped []string, err error)
+	DropOperations(ctx context.Context, keep time.Duration, limit int) (int, error)
 }
 
 // Pruner is the store as prune sees everything else that time changes. Methods with a limit remove at most as many
@@ -24,7 +25,6 @@ type Pruner interface {
 	DropStaleOutputs(ctx context.Context, limit int) (int, error)
 	DropIdempotentResponses(ctx context.Context, limit int) (int, error)
 	DropSkips(ctx context.Context, keep time.Duration, limit int) (int, error)
-	DropOperations(ctx context.Context, keep time.Duration, limit int) (int, error)
 }
 
 // Logins is the store as prune sees login sessions.
@@ -94,7 +94,7 @@ func (e *Engine) pruneOnce(ctx context.Context) (time.Duration, error) {
 			return e.Pruner.DropSkips(ctx, e.KeepHistory, limit)
 		}},
 		pruneStep{"drop old operations", func(ctx context.Context, limit int) (int, error) {
-			return e.Pruner.DropOperations(ctx, e.KeepHistory, limit)
+			return e.History.DropOperations(ctx, e.KeepHistory, limit)
 		}},
 	)
 	return prunePause, nil
