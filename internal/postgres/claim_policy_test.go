@@ -3,14 +3,17 @@ package postgres_test
 import (
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/postgres"
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
@@ -195,4 +198,31 @@ func claimForWorker(b *limits, keys []job.Key) (out []job.Attempt) {
 		out = append(out, got.Claimed[i].Attempt)
 	}
 	return out
+}
+
+// TestJobsFromBeforeTheRulesAreConverted: what the migration makes of a policy is what the creation of the job does.
+func TestJobsFromBeforeTheRulesAreConverted(t *testing.T) {
+	t.Parallel()
+	b := setupJobs(t)
+	for _, overlap := range []job.Overlap{
+		"", job.OverlapAllow, job.OverlapSkip, job.OverlapQueue, job.OverlapQueueAll, job.OverlapReplace,
+	} {
+		for _, deadline := range []time.Duration{0, 1500 * time.Millisecond, 90 * time.Minute, 7 * 24 * time.Hour} {
+			d := definition(fmt.Sprintf("%s-%s", overlap, deadline), past)
+			d.Overlap, d.Deadline = overlap, job.Duration(deadline)
+			b.create(d)
+		}
+	}
+	rules := func() (out string) {
+		require.NoError(t, b.pool.QueryRow(t.Context(), `
+SELECT string_agg(format('%s: %s %s', name, admit, deadline), E'\n' ORDER BY name) FROM job`).Scan(&out))
+		return out
+	}
+	want := rules()
+	b.exec(`UPDATE job SET admit = 2, deadline = NULL`)
+	text, err := fs.ReadFile(postgres.Migrations(), "0054_deadline_of_jobs.sql")
+	require.NoError(t, err)
+	up, _, _ := strings.Cut(string(text), "-- +goose Down")
+	b.exec(strings.ReplaceAll(up, "SET LOCAL lock_timeout = '500ms';", ""))
+	require.Equal(t, want, rules())
 }
