@@ -1388,7 +1388,7 @@ type Attention struct {
 	Count int64         `json:"count"`
 	Queue string        `json:"queue,omitempty,omitzero"`
 
-	// Since When the queue was paused, its runs were deferred first, or the database was restored.
+	// Since Since when the queue is paused, its runs are deferred, or the restore holds runs.
 	Since time.Time `json:"since,omitempty,omitzero"`
 
 	// Text For people.

@@ -100,7 +100,7 @@ type Attention struct {
 	Count int64         `json:"count"`
 	Queue string        `json:"queue,omitempty"`
 	Cause string        `json:"cause,omitempty" doc:"Of dead letters: a filter that selects them."`
-	Since *time.Time    `json:"since,omitempty" doc:"When the queue was paused, its runs were deferred first, or the database was restored."`
+	Since *time.Time    `json:"since,omitempty" doc:"Since when the queue is paused, its runs are deferred, or the restore holds runs."`
 }
 
 // RecentState is how a run ended, or what it does.
