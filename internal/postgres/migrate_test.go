@@ -259,9 +259,10 @@ func TestMigrationsWaitBriefly(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, strings.HasPrefix(string(text), "-- +goose Up\n\nSET LOCAL lock_timeout = '500ms';\n"), name)
 		for _, index := range createIndex.FindAllStringSubmatch(string(text), -1) {
-			if slices.Contains([]string{"dead_letter", "operation", "queue", "run", "session"}, index[1]) {
-				// Small: only runs that fail permanently wait for the first, and renewals for the last. An operation is a
-				// request of a user. In run there is a minute of planned runs, whose index takes less than a second.
+			if slices.Contains([]string{"cursor_skip", "dead_letter", "operation", "queue", "run", "session"}, index[1]) {
+				// Small: only runs that fail permanently wait for dead_letter, and renewals for session. An operation is a
+				// request of a user. In run there is a minute of planned runs, whose index takes less than a second. The
+				// index of cursor_skip is built empty.
 				continue
 			}
 			require.Contains(

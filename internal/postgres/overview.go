@@ -77,9 +77,21 @@ FROM (SELECT h.partition, h.job_id, max(h.queue_id) AS queue_id, count(*) AS fai
       ORDER BY failed DESC, h.job_id LIMIT @failing) f
 ORDER BY f.failed DESC, f.job_id`
 
+	// Plan records once for all jobs of a cursor what none of them runs for: it counts for each of them.
 	overviewSkips = `
-SELECT coalesce(h.reason, ''), sum(coalesce(h.count, 1))::bigint, count(*)
-FROM (` + endedLastHour + `) h
+SELECT coalesce(x.reason, ''), sum(coalesce(x.count, 1))::bigint, count(*)
+FROM (SELECT h.reason, h.count FROM (` + endedLastHour + `) h
+      UNION ALL
+      (SELECT s.reason, s.count * coalesce(j.mine, 0) FROM (
+           SELECT * FROM cursor_skip
+           WHERE namespace_id = @namespace AND ` + planned + `
+             AND created_at AT TIME ZONE 'UTC' >= (now() - interval '1 hour') AT TIME ZONE 'UTC'
+           ORDER BY created_at AT TIME ZONE 'UTC' DESC LIMIT @limit) s LEFT JOIN LATERAL (
+           SELECT 1 AS mine FROM job j
+           WHERE j.partition = s.partition AND j.cursor_id = s.cursor_id AND j.state = 1 /* active */
+             AND ` + skippedFor + `
+           LIMIT @limit) j ON true
+       LIMIT @limit)) x
 GROUP BY 1 ORDER BY 2 DESC, 1`
 )
 
@@ -173,7 +185,9 @@ func scanSkips(rows pgx.Rows, o *job.Overview) error {
 	var s job.ReasonCount
 	var n, read int64
 	_, err := pgx.ForEachRow(rows, []any{&s.Reason, &s.Count, &n}, func() error {
-		o.Skipped, read = append(o.Skipped, s), read+n
+		if read += n; s.Count > 0 { // a range may be of no active job
+			o.Skipped = append(o.Skipped, s)
+		}
 		return nil
 	})
 	o.SkippedMore = read >= job.MaxSkips

@@ -24,6 +24,9 @@ func TestOverviewReadsIndexes(t *testing.T) {
 	b.exec(`INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, ended_at, ended, attempt, origin,
 			status, queue_id, reason)
 		SELECT partition, 0, 1, id, now(), now(), now(), 2 + 2 * (version % 2), 1, 0, 500, 1, 'attempts' FROM job`)
+	b.exec(`INSERT INTO cursor_skip
+		SELECT partition, id, now() - n * interval '1 d', now(), 1, 'live_runs', now(), namespace_id
+		FROM cursor, generate_series(1, 4) n`)
 	var o job.Overview
 	sent := r.during(func() {
 		var err error
@@ -33,7 +36,7 @@ func TestOverviewReadsIndexes(t *testing.T) {
 	require.Equal(t, job.Capped{Count: job.MaxOverviewCount, More: true}, o.DeadLetters)
 	require.EqualValues(t, 500, o.PausedJobs.Count)
 	require.Equal(t, job.Capped{Count: 50}, o.PausedBelfry)
-	require.False(t, o.SkippedMore)
+	require.True(t, o.SkippedMore, "of 61,440 ranges it reads 50,000")
 	require.Len(t, o.Minutes, job.OverviewMinutes)
 	for _, statistics := range []string{"never analysed", "analysed"} {
 		ways := slices.DeleteFunc(b.explain(sent, "force_custom_plan"), func(way string) bool {
@@ -41,12 +44,12 @@ func TestOverviewReadsIndexes(t *testing.T) {
 				strings.Contains(way, "audit_finding") // empty in a healthy cluster
 		})
 		require.Equal(t, []string{
-			"cursor by namespace_id plan_at", "dead_letter by queue_id", "job by namespace_id",
-			"job by namespace_id state", "job by partition cursor_id", "job by partition id",
-			"partition", "queue", "run_history by queue_id ended ended_at", "session",
-			"stat_minute by namespace_id queue_id minute",
+			"cursor by namespace_id plan_at", "cursor by partition id", "cursor_skip by namespace_id",
+			"dead_letter by queue_id", "job by namespace_id", "job by namespace_id state",
+			"job by partition cursor_id", "job by partition id", "partition", "queue",
+			"run_history by queue_id ended ended_at", "session", "stat_minute by namespace_id queue_id minute",
 		}, ways, statistics)
-		b.exec(`ANALYZE dead_letter, job, run_history, cursor`)
+		b.exec(`ANALYZE dead_letter, job, run_history, cursor, cursor_skip`)
 	}
 }
 
@@ -178,4 +181,38 @@ func TestOverviewCountsTheLastHour(t *testing.T) {
 	require.Equal(t, []job.ReasonCount{{Reason: job.ReasonOverlap, Count: 1100}, {Reason: job.ReasonMissed, Count: 21}},
 		o.Skipped)
 	require.False(t, o.SkippedMore)
+}
+
+// TestOverviewCountsWhatNoNodeHadPlanned: what an outage missed is counted once for each job, whether it was planned
+// before the outage or not.
+func TestOverviewCountsWhatNoNodeHadPlanned(t *testing.T) {
+	t.Parallel()
+	b := setupJobs(t)
+	d := definition("one", everyMinute)
+	d.Missed = job.Missed{Policy: "skip"}
+	one := b.create(d)
+	d.Name = "two"
+	two := b.create(d)
+	other := &jobs{t: t, store: b.store, pool: b.pool, namespace: uuid.New()}
+	node := b.unserved(one, two, other.create(d))
+	b.catchUp(node)
+	for more := true; more; {
+		more = b.plan(time.Minute).More
+	}
+	planned := b.number(`SELECT sum(coalesce(count, 1)) FROM run_history WHERE job_id = $1`, one.ID)
+	missed := int64(len(b.fates(one)["missed"]))
+	require.Positive(t, planned)
+	require.Greater(t, missed, planned)
+	count := func() []job.ReasonCount {
+		o, err := b.store.Overview(t.Context(), b.namespace)
+		require.NoError(t, err)
+		require.False(t, o.SkippedMore)
+		return o.Skipped
+	}
+	require.Equal(t, []job.ReasonCount{{Reason: job.ReasonMissed, Count: 2 * missed}}, count())
+
+	b.exec(`UPDATE cursor_skip SET created_at = created_at - interval '61 min'`)
+	require.Equal(t, []job.ReasonCount{{Reason: job.ReasonMissed, Count: 2 * planned}}, count(), "it was long ago")
+	b.exec(`UPDATE cursor_skip SET created_at = now(), reason = 'calendar'`)
+	require.Equal(t, []job.ReasonCount{{Reason: job.ReasonMissed, Count: 2 * planned}}, count(), "it is no due time")
 }

@@ -341,9 +341,8 @@ func (b *planBatch) write(ctx context.Context, tx pgx.Tx, until time.Time, out *
 	if e := &b.ended; len(e.cursor) > 0 {
 		batch.Queue(planFinishJobs, e.partition, e.cursor, e.at, out.Now, b.upTo)
 	}
-	if k := &b.skipped; len(k.cursor) > 0 {
-		batch.Queue(planSkips, k.partition, k.cursor, k.from, k.to, k.count, k.reason, out.Now)
-		b.countSkipped(tx, &batch, out)
+	if len(b.skipped.cursor) > 0 {
+		b.writeSkipped(tx, &batch, out)
 	}
 	if err := tx.SendBatch(ctx, &batch).Close(); err != nil {
 		return err

@@ -19,6 +19,9 @@ const (
 	recentSearches = 2_000
 )
 
+// skippedFor is a condition on an active job and a range of its cursor: the job had this cursor at that time.
+const skippedFor = `s.from_due >= j.plan_from AND (j.end_at IS NULL OR s.to_due < j.end_at)`
+
 // recentRuns reads the newest entries of jobs that are more than planned, and what their cursors skipped while the job
 // was one of theirs: since plan_from a job is active and has this cursor.
 const recentRuns = `
@@ -43,8 +46,7 @@ FROM (SELECT unnest(@numbers::integer[]) AS n, unnest(@partitions::smallint[]) A
              WHERE partition = k.partition AND id = k.job_id AND state + 0 = 1 /* active */ LIMIT 1) j, LATERAL (
              SELECT ` + skipBrief + `
              FROM cursor_skip s
-             WHERE s.partition = k.partition AND s.cursor_id = j.cursor_id AND s.from_due >= j.plan_from
-               AND (j.end_at IS NULL OR s.to_due < j.end_at) AND ` + planned + `
+             WHERE s.partition = k.partition AND s.cursor_id = j.cursor_id AND ` + skippedFor + ` AND ` + planned + `
              ORDER BY s.from_due DESC LIMIT @limit) s)) u
     ORDER BY u.due_at DESC, u.seq DESC, u.ended_at DESC LIMIT @limit) e
 ORDER BY k.n, e.due_at DESC, e.seq DESC, e.ended_at DESC`
