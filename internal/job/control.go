@@ -63,8 +63,9 @@ type BulkResult struct {
 type UpdateParams struct {
 	Namespace  uuid.UUID
 	ID         uuid.UUID
-	IfVersion  int32  // the expected version; 0 means any
-	IfTag      string // the expected tag; empty means any
+	IfVersion  int32     // the expected version; 0 means any
+	IfTag      string    // the expected tag; empty means any
+	IfSince    time.Time // refuse if the job was changed later; zero means that does not matter
 	Definition Definition
 	Rollback   int32 // the version that has this definition; 0 means none
 	Actor      string

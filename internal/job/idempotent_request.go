@@ -1,6 +1,9 @@
 package job
 
-import "errors"
+import (
+	"errors"
+	"time"
+)
 
 // IdempotentRequest makes a request take effect once, however often it is sent. A repeated request with the same key
 // and the same content gets the response to the first one.
@@ -12,6 +15,8 @@ type IdempotentRequest struct {
 	Encode func(result any) ([]byte, error)
 	// Response is the stored response. The store sets it when it returns ErrAlreadyDone.
 	Response []byte
+	// Since is when the request was first received. A request of several transactions must not overwrite later changes.
+	Since time.Time
 }
 
 // The errors of a request with an IdempotentRequest.

@@ -21,22 +21,24 @@ INSERT INTO idempotent_response (namespace_id, key, part, request_hash, created_
 VALUES ($1, $2, $3, $4, now())
 ON CONFLICT (namespace_id, key, part) DO UPDATE
 SET request_hash = excluded.request_hash, body = NULL, created_at = now()
-WHERE idempotent_response.created_at < now() - $5::interval`
+WHERE idempotent_response.created_at < now() - $5::interval
+RETURNING created_at`
 
 // replayOrClaim reserves the key of a request for this transaction. If the request was already processed, it fills in
 // the stored response and returns job.ErrAlreadyDone. Call it first in a transaction, and storeResponse at the end.
+// A request that stores its response in a later transaction may have been interrupted before. It continues then.
 func replayOrClaim(ctx context.Context, tx pgx.Tx, namespace uuid.UUID, o *job.IdempotentRequest) error {
 	if o == nil {
 		return nil
 	}
-	claimed, err := tx.Exec(ctx, claimResponse, namespace, o.Key, o.Part, o.Request[:], responsesKept)
-	if err != nil || claimed.RowsAffected() == 1 {
+	err := tx.QueryRow(ctx, claimResponse, namespace, o.Key, o.Part, o.Request[:], responsesKept).Scan(&o.Since)
+	if !noRows(err) {
 		return err
 	}
 	var request []byte
-	var body string
-	err = tx.QueryRow(ctx, `SELECT request_hash, body FROM idempotent_response
-		WHERE namespace_id = $1 AND key = $2 AND part = $3`, namespace, o.Key, o.Part).Scan(&request, &body)
+	var body *string
+	err = tx.QueryRow(ctx, `SELECT request_hash, body, created_at FROM idempotent_response
+		WHERE namespace_id = $1 AND key = $2 AND part = $3`, namespace, o.Key, o.Part).Scan(&request, &body, &o.Since)
 	switch {
 	case noRows(err):
 		return errMoved // it was removed meanwhile
@@ -44,8 +46,10 @@ func replayOrClaim(ctx context.Context, tx pgx.Tx, namespace uuid.UUID, o *job.I
 		return err
 	case subtle.ConstantTimeCompare(request, o.Request[:]) == 0:
 		return job.ErrKeyUsed
+	case body == nil:
+		return nil
 	}
-	o.Response = []byte(body)
+	o.Response = []byte(*body)
 	return job.ErrAlreadyDone
 }
 

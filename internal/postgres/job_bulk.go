@@ -14,7 +14,9 @@ import (
 )
 
 // CreateJobs saves many jobs in one transaction, each as CreateJob would. Jobs that are invalid or whose name is taken
-// are left out, and their result has an error. With Replace, jobs whose name is taken are replaced after that.
+// are left out, and their result has an error. With Replace, jobs whose name is taken are replaced after that, in
+// transactions of their own. The response to an idempotent request is then stored last: if that does not happen, a
+// repetition replaces only jobs that have not been changed since the first request.
 func (a *API) CreateJobs(ctx context.Context, o job.BulkParams) ([]job.BulkResult, error) {
 	if len(o.Jobs) > job.MaxBulk {
 		return nil, fmt.Errorf("create jobs: %d at once; at most %d are taken", len(o.Jobs), job.MaxBulk)
@@ -40,6 +42,9 @@ func (a *API) CreateJobs(ctx context.Context, o job.BulkParams) ([]job.BulkResul
 	}
 	if err == nil && o.Replace {
 		a.replaceExisting(ctx, &o, made)
+		err = a.retrying(ctx, o.Namespace, "replace jobs", func(tx pgx.Tx) error {
+			return storeResponse(ctx, tx, o.Namespace, o.Idempotent, made)
+		})
 	}
 	return made, err
 }
@@ -47,12 +52,16 @@ func (a *API) CreateJobs(ctx context.Context, o job.BulkParams) ([]job.BulkResul
 func (a *API) replaceExisting(ctx context.Context, o *job.BulkParams, made []job.BulkResult) {
 	var updates []job.UpdateParams
 	var of []int
+	var since time.Time
+	if o.Idempotent != nil {
+		since = o.Idempotent.Since
+	}
 	for i := range made {
 		if made[i].Exists != uuid.Nil {
 			of = append(of, i)
 			updates = append(updates, job.UpdateParams{
 				Namespace: o.Namespace, ID: made[i].Exists, IfVersion: o.Jobs[i].IfVersion,
-				Definition: o.Jobs[i].Definition, Actor: o.Actor,
+				IfSince: since, Definition: o.Jobs[i].Definition, Actor: o.Actor,
 			})
 		}
 	}
@@ -66,6 +75,10 @@ func (a *API) createJobs(
 ) error {
 	if err := replayOrClaim(ctx, tx, o.Namespace, o.Idempotent); err != nil {
 		return err
+	}
+	once := o.Idempotent
+	if o.Replace {
+		once = nil // CreateJobs stores the response
 	}
 	c := creation{store: a, tx: tx, namespace: o.Namespace, actor: o.Actor}
 	taken, err := takenNames(ctx, tx, o.Namespace, jobs)
@@ -85,7 +98,7 @@ func (a *API) createJobs(
 		}
 	}
 	if len(c.jobs) == 0 {
-		return storeResponse(ctx, tx, o.Namespace, o.Idempotent, made)
+		return storeResponse(ctx, tx, o.Namespace, once, made)
 	}
 	if err := c.create(ctx); err != nil {
 		return err
@@ -95,7 +108,7 @@ func (a *API) createJobs(
 			made[i] = job.BulkResult{Job: n.job}
 		}
 	}
-	if err := storeResponse(ctx, tx, o.Namespace, o.Idempotent, made); err != nil {
+	if err := storeResponse(ctx, tx, o.Namespace, once, made); err != nil {
 		return err
 	}
 	targets := make([]job.Target, len(c.jobs))

@@ -103,7 +103,8 @@ func (a *API) update(ctx context.Context, tx pgx.Tx, in []job.UpdateParams, want
 			out[i] = job.Change{Job: c.job.Job, Now: c.now}
 			continue
 		}
-		if v := in[i].IfVersion; v != 0 && v != c.job.Version {
+		v, since := in[i].IfVersion, in[i].IfSince
+		if v != 0 && v != c.job.Version || !since.IsZero() && c.job.UpdatedAt.After(since) {
 			return nil, c.stale()
 		}
 		if err := u.decide(ctx, a, to[i]); err != nil {

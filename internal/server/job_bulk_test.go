@@ -136,3 +136,37 @@ func TestABulkIsSentAgain(t *testing.T) {
 	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT count(*) FROM job`).Scan(&jobs))
 	require.Equal(t, 2400, jobs)
 }
+
+// TestAReplacementIsSentAgain: repeating a bulk that replaces jobs does not overwrite changes made since.
+func TestAReplacementIsSentAgain(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.make(`{"name":"lu","schedule":"every 1h","target":{"kind":"noop"}}`)
+	const body = `{"name":"lu","schedule":"every 2h","target":{"kind":"noop"}}`
+	send := func(query, body string, header ...string) answer {
+		return b.call("POST", "/jobs:bulk"+query, body, append(header, "Content-Type", "application/x-ndjson")...)
+	}
+	again := func() answer { return send("?existing=replace", body, "Idempotency-Key", "first") }
+	schedule := func() any { return b.call("GET", "/jobs/lu", "").json(t)["schedule"].(map[string]any)["every"] }
+	first := again()
+	require.EqualValues(t, 1, first.json(t)["changed"], "%s", first.body)
+	edit := b.call("PUT", "/jobs/lu", `{"name":"lu","schedule":"every 5h","target":{"kind":"noop"}}`)
+	require.Equal(t, 200, edit.status, "%s", edit.body)
+	require.Equal(t, string(first.body), string(again().body))
+	require.Equal(t, "5h", schedule())
+	require.Equal(t, 422, send("?existing=replace", body+"\n"+body, "Idempotency-Key", "first").status)
+	require.Equal(t, 422, send("", body, "Idempotency-Key", "first").status)
+	require.Equal(t, 422, send("?existing=replace", body, "If-Match", `"99"`).status)
+
+	// As if the node had died before it stored the response: what it replaced was changed since.
+	_, err := b.pool.Exec(t.Context(), `UPDATE idempotent_response SET body = NULL`)
+	require.NoError(t, err)
+	refused := again()
+	require.EqualValues(t, 1, refused.json(t)["refused"], "%s", refused.body)
+	require.Equal(t, "5h", schedule())
+	// As if it had died before it replaced the job.
+	_, err = b.pool.Exec(t.Context(), `UPDATE idempotent_response SET body = NULL, created_at = now()`)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, again().json(t)["changed"])
+	require.Equal(t, "2h", schedule())
+}

@@ -5891,7 +5891,7 @@ type ClientInterface interface {
 	//
 	// The body is NDJSON: on each line a job as in create-job, at most 5000 lines and 16 MB.
 	//
-	// Lines are independent: the response has, in the order of the lines, the id of the job that was created, or the problem that prevented it; the status is 200 even if no line was valid. Jobs are created in transactions of 1000 lines: after an interruption, those of committed transactions exist. With an Idempotency-Key the same request can be repeated, and creates the missing ones. With existing=replace it can be repeated anyway, and what is as it says already stays unchanged. A line may then have the field version, as in the answer of diff-jobs: the job is replaced only if it still has this version.
+	// Lines are independent: the response has, in the order of the lines, the id of the job that was created, or the problem that prevented it; the status is 200 even if no line was valid. Jobs are created in transactions of 1000 lines: after an interruption, those of committed transactions exist. With an Idempotency-Key the same request can be repeated, and creates or replaces the missing ones; jobs that were changed after the first request are not replaced. With existing=replace, a line may have the field version, as in the answer of diff-jobs: the job is replaced only if it still has this version.
 	//
 	// A node processes few bulk requests at the same time, and fewer of one key: after 429 or 503, retry later.
 	//
@@ -7267,7 +7267,7 @@ func (c *RawClient) TriggerJob(ctx context.Context, job string, params *TriggerJ
 //
 // The body is NDJSON: on each line a job as in create-job, at most 5000 lines and 16 MB.
 //
-// Lines are independent: the response has, in the order of the lines, the id of the job that was created, or the problem that prevented it; the status is 200 even if no line was valid. Jobs are created in transactions of 1000 lines: after an interruption, those of committed transactions exist. With an Idempotency-Key the same request can be repeated, and creates the missing ones. With existing=replace it can be repeated anyway, and what is as it says already stays unchanged. A line may then have the field version, as in the answer of diff-jobs: the job is replaced only if it still has this version.
+// Lines are independent: the response has, in the order of the lines, the id of the job that was created, or the problem that prevented it; the status is 200 even if no line was valid. Jobs are created in transactions of 1000 lines: after an interruption, those of committed transactions exist. With an Idempotency-Key the same request can be repeated, and creates or replaces the missing ones; jobs that were changed after the first request are not replaced. With existing=replace, a line may have the field version, as in the answer of diff-jobs: the job is replaced only if it still has this version.
 //
 // A node processes few bulk requests at the same time, and fewer of one key: after 429 or 503, retry later.
 //
@@ -14313,7 +14313,7 @@ type ClientWithResponsesInterface interface {
 	//
 	// The body is NDJSON: on each line a job as in create-job, at most 5000 lines and 16 MB.
 	//
-	// Lines are independent: the response has, in the order of the lines, the id of the job that was created, or the problem that prevented it; the status is 200 even if no line was valid. Jobs are created in transactions of 1000 lines: after an interruption, those of committed transactions exist. With an Idempotency-Key the same request can be repeated, and creates the missing ones. With existing=replace it can be repeated anyway, and what is as it says already stays unchanged. A line may then have the field version, as in the answer of diff-jobs: the job is replaced only if it still has this version.
+	// Lines are independent: the response has, in the order of the lines, the id of the job that was created, or the problem that prevented it; the status is 200 even if no line was valid. Jobs are created in transactions of 1000 lines: after an interruption, those of committed transactions exist. With an Idempotency-Key the same request can be repeated, and creates or replaces the missing ones; jobs that were changed after the first request are not replaced. With existing=replace, a line may have the field version, as in the answer of diff-jobs: the job is replaced only if it still has this version.
 	//
 	// A node processes few bulk requests at the same time, and fewer of one key: after 429 or 503, retry later.
 	//
@@ -19998,7 +19998,7 @@ func (c *ClientWithResponses) TriggerJobWithResponse(ctx context.Context, job st
 //
 // The body is NDJSON: on each line a job as in create-job, at most 5000 lines and 16 MB.
 //
-// Lines are independent: the response has, in the order of the lines, the id of the job that was created, or the problem that prevented it; the status is 200 even if no line was valid. Jobs are created in transactions of 1000 lines: after an interruption, those of committed transactions exist. With an Idempotency-Key the same request can be repeated, and creates the missing ones. With existing=replace it can be repeated anyway, and what is as it says already stays unchanged. A line may then have the field version, as in the answer of diff-jobs: the job is replaced only if it still has this version.
+// Lines are independent: the response has, in the order of the lines, the id of the job that was created, or the problem that prevented it; the status is 200 even if no line was valid. Jobs are created in transactions of 1000 lines: after an interruption, those of committed transactions exist. With an Idempotency-Key the same request can be repeated, and creates or replaces the missing ones; jobs that were changed after the first request are not replaced. With existing=replace, a line may have the field version, as in the answer of diff-jobs: the job is replaced only if it still has this version.
 //
 // A node processes few bulk requests at the same time, and fewer of one key: after 429 or 503, retry later.
 //

@@ -28,9 +28,9 @@ const aboutBulk = "The body is NDJSON: on each line a job as in create-job, at m
 	"Lines are independent: the response has, in the order of the lines, the id of the job that was created, " +
 	"or the problem that prevented it; the status is 200 even if no line was valid. " +
 	"Jobs are created in transactions of %d lines: after an interruption, those of committed transactions exist. " +
-	"With an Idempotency-Key the same request can be repeated, and creates the missing ones. With existing=replace it " +
-	"can be repeated anyway, and what is as it says already stays unchanged. A line may then have the field version, " +
-	"as in the answer of diff-jobs: the job is replaced only if it still has this version.\n\n" +
+	"With an Idempotency-Key the same request can be repeated, and creates or replaces the missing ones; jobs that " +
+	"were changed after the first request are not replaced. With existing=replace, a line may have the field " +
+	"version, as in the answer of diff-jobs: the job is replaced only if it still has this version.\n\n" +
 	"A node processes few bulk requests at the same time, and fewer of one key: after 429 or 503, retry later."
 
 func (h *Handlers) registerBulk() {
@@ -89,7 +89,7 @@ func (h *Handlers) createJobs(ctx context.Context, in *createJobsInput) (*create
 	}
 	var request [32]byte
 	if in.IdempotencyKey != "" {
-		request = sha256.Sum256(append([]byte("create-jobs\n"), in.RawBody...))
+		request = sha256.Sum256(append([]byte("create-jobs "+in.Existing+"\n"), in.RawBody...))
 	}
 	out := &createJobsOutput{}
 	var failure *rest.Problem
@@ -98,9 +98,6 @@ func (h *Handlers) createJobs(ctx context.Context, in *createJobsInput) (*create
 	listed := maxListed
 	for chunk := range slices.Chunk(lines, job.MaxBulk) {
 		once := bulkPart(string(in.IdempotencyKey), part, request)
-		if in.Existing == "replace" {
-			once = nil // a repetition changes nothing
-		}
 		results, err := h.saveChunk(ctx, once, chunk, &listed, in.Existing == "replace")
 		if errors.Is(err, job.ErrKeyUsed) {
 			return nil, err

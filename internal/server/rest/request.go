@@ -19,9 +19,7 @@ func (a *API) checkRequest(ctx huma.Context, next func(huma.Context)) {
 	r, _ := humago.Unwrap(ctx)
 	query := r.URL.Query()
 	bad := append(checkQuery(ctx.Operation(), query), checkHeaders(ctx.Operation(), r)...)
-	if p := checkIdempotencyKey(ctx.Operation(), r); p != nil {
-		bad = append(bad, *p)
-	}
+	bad = append(bad, checkPromises(ctx.Operation(), r)...)
 	if len(bad) > 0 {
 		a.reject(ctx, listProblems(bad))
 		return
@@ -112,17 +110,21 @@ func emptyValue(name string) FieldProblem {
 	return FieldProblem{Field: name, Problem: "it is empty", Fix: "give it a value, or leave it out"}
 }
 
-// checkIdempotencyKey rejects an Idempotency-Key on an operation that would ignore it, because the
-// client relies on it. Reading is safe to repeat, so GET may have one.
-func checkIdempotencyKey(o *huma.Operation, r *http.Request) *FieldProblem {
-	takes := slices.ContainsFunc(o.Parameters, func(p *huma.Param) bool {
-		return p.In == "header" && p.Name == idempotencyHeader
-	})
-	if takes || r.Method == http.MethodGet || r.Header.Get(idempotencyHeader) == "" {
+// checkPromises rejects an Idempotency-Key or an If-Match on an operation that would ignore it, because the
+// client relies on it. Reading changes nothing, so GET may have them.
+func checkPromises(o *huma.Operation, r *http.Request) (bad []FieldProblem) {
+	if r.Method == http.MethodGet {
 		return nil
 	}
-	return &FieldProblem{
-		Field: idempotencyHeader, Problem: "this operation does not take one",
-		Fix: "leave it out, and before you repeat a request whose response was lost, check whether it took effect",
+	for _, h := range [][2]string{
+		{idempotencyHeader, "leave it out, and before you repeat a request whose response was lost, " +
+			"check whether it took effect"},
+		{"If-Match", "leave it out"},
+	} {
+		takes := slices.ContainsFunc(o.Parameters, func(p *huma.Param) bool { return p.In == "header" && p.Name == h[0] })
+		if !takes && r.Header.Get(h[0]) != "" {
+			bad = append(bad, FieldProblem{Field: h[0], Problem: "this operation does not take one", Fix: h[1]})
+		}
 	}
+	return bad
 }
