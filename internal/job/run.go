@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/google/uuid"
@@ -24,6 +25,11 @@ type RunKey struct {
 
 // RunKey returns the key in comparable form.
 func (k Key) RunKey() RunKey { return RunKey{k.Job, k.DueAt.UnixMicro(), k.Seq} }
+
+// CompareDue orders runs of a job as they are to start: Admit lets the oldest start first.
+func (k Key) CompareDue(o Key) int {
+	return cmp.Or(k.DueAt.Compare(o.DueAt), cmp.Compare(k.Seq, o.Seq))
+}
 
 // Run is one occurrence of a job.
 type Run struct {

@@ -17,8 +17,7 @@ const byKey = `partition = $1 AND job_id = $2 AND due_at = $3 AND seq = $4`
 // compareKeys is the order in which every transaction locks runs, so that two
 // transactions never wait for each other.
 func compareKeys(x, y job.Key) int {
-	return cmp.Or(cmp.Compare(x.Partition, y.Partition), bytes.Compare(x.Job[:], y.Job[:]), x.DueAt.Compare(y.DueAt),
-		cmp.Compare(x.Seq, y.Seq))
+	return cmp.Or(cmp.Compare(x.Partition, y.Partition), bytes.Compare(x.Job[:], y.Job[:]), x.CompareDue(y))
 }
 
 // keyColumns are keys as the arrays that statements take.

@@ -30,9 +30,18 @@ type blockedRun struct {
 	retry time.Duration // when to retry, by clock.Elapsed; 0: immediately, because it was not refused yet
 }
 
-// compare orders blocked runs by when they are to start.
+// compare orders lines by when their first runs are to start, and the runs that wait for a key.
 func (b *blockedRun) compare(o *blockedRun) int {
 	return cmp.Or(cmp.Compare(o.due.Priority, b.due.Priority), b.due.RunAt.Compare(o.due.RunAt))
+}
+
+// compareInLine orders the runs of one line. A retry or jitter moves the run time, but not the turn among the runs of a
+// job.
+func (b *blockedRun) compareInLine(o *blockedRun) int {
+	if b.line().job != uuid.Nil {
+		return b.due.CompareDue(o.due.Key)
+	}
+	return b.compare(o)
 }
 
 // line names the blocked runs that wait for the same: a permit of a concurrency key, or the live run of a job. If the
@@ -89,7 +98,7 @@ func (q *queue) retryable(skip skipSet, handlers map[string]bool) (turns []turn)
 		}
 	}
 	for _, runs := range lines {
-		slices.SortFunc(runs, (*blockedRun).compare)
+		slices.SortFunc(runs, (*blockedRun).compareInLine)
 		if first := runs[0]; first.retry <= now {
 			turns = append(turns, turn{first.retry, runs})
 			continue
@@ -154,7 +163,7 @@ func (q *queue) runsEnded(jobs map[uuid.UUID]bool) {
 		}
 	}
 	for _, b := range q.blocked {
-		if f := first[b.line()]; f != nil && b.compare(f) < 0 {
+		if f := first[b.line()]; f != nil && b.compareInLine(f) < 0 {
 			first[b.line()] = b
 		}
 	}

@@ -1,13 +1,18 @@
 package pull_test
 
 import (
+	"context"
 	"fmt"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/pgtest"
+	"github.com/belfry-dev/belfry/internal/pull"
 )
 
 // manyBlocked is more runs than a node retries in a second.
@@ -73,5 +78,85 @@ func TestManyLinesDoNotKeepOthersWaiting(t *testing.T) {
 	b.succeed(s, live...)
 	for live = nil; len(live) < manyBlocked; {
 		live = append(live, b.claim(s, manyBlocked, patience, "x")...)
+	}
+}
+
+// decisions notes the runs that may not start, each time they are decided.
+type decisions struct {
+	*pgtest.Store
+	mu      sync.Mutex
+	refused []job.RunKey
+}
+
+func (d *decisions) PullAdmit(
+	ctx context.Context, namespace uuid.UUID, queue int32, session uuid.UUID, due job.Due,
+) (*job.Claimed, bool, error) {
+	claimed, done, err := d.Store.PullAdmit(ctx, namespace, queue, session, due)
+	if claimed == nil && !done && err == nil {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.refused = append(d.refused, due.RunKey())
+	}
+	return claimed, done, err
+}
+
+// count returns how often a decision refused one of the runs.
+func (d *decisions) count(of ...job.Key) (n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, k := range of {
+		for _, r := range d.refused {
+			if r == k.RunKey() {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// deciding has the node's decisions noted.
+func (b *bundle) deciding() *decisions {
+	d := &decisions{Store: b.store}
+	b.pull = pull.New(pull.Options{Store: d, Sessions: b.store, Bound: b.bound, TTL: time.Hour})
+	b.t.Cleanup(b.pull.Stop)
+	return d
+}
+
+// Runs of a job wait behind a live one. One of them is a retry, so its run time is the latest, but its due time is the
+// oldest. When the live run ends, the retry starts, and no other run is tried before it.
+func TestARetryKeepsItsTurnInTheLine(t *testing.T) {
+	t.Parallel()
+	for _, overlap := range []job.Overlap{job.OverlapSkip, job.OverlapQueueAll} {
+		t.Run(string(overlap), func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			store := b.deciding()
+			id := b.job("lined", "x", func(d *job.Definition) {
+				d.Overlap = overlap
+				d.Retry = job.Retry{MaxAttempts: 5, Backoff: job.BackoffFixed, Base: job.Duration(time.Minute)}
+			})
+			var keys []job.Key
+			for range 5 {
+				keys = append(keys, b.trigger(id))
+			}
+			s := b.open()
+			first := b.claim(s, 1, patience, "x")
+			require.Len(t, first, 1)
+			require.Equal(t, keys[0].RunKey(), first[0].Key.RunKey())
+			b.report(s, first[0], job.Outcome{Kind: job.Failed, Retryable: true})
+			second := b.claim(s, 1, patience, "x")
+			require.Len(t, second, 1)
+			require.Equal(t, keys[1].RunKey(), second[0].Key.RunKey())
+			b.exec(`UPDATE run SET run_at = now() WHERE state = 0 /* pending */ AND attempt = 1`)
+			end := b.polling(s, 1, "x")
+			require.Eventually(t, func() bool { return store.count(keys[0]) > 0 }, patience, pause, "the retry waits in line")
+			require.Empty(t, end())
+			before := store.count(keys[2:]...)
+			b.succeed(s, second...)
+			next := b.claim(s, 1, patience, "x")
+			require.Len(t, next, 1)
+			require.Equal(t, keys[0].RunKey(), next[0].Key.RunKey())
+			require.Equal(t, before, store.count(keys[2:]...))
+		})
 	}
 }

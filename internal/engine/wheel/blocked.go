@@ -1,7 +1,6 @@
 package wheel
 
 import (
-	"cmp"
 	"container/heap"
 	"slices"
 	"time"
@@ -30,9 +29,6 @@ type blockedRun struct {
 	expires time.Time // taken again then, to be skipped; zero: never
 }
 
-// compareDue orders runs of a job as they are to start.
-func compareDue(a, b job.Run) int { return cmp.Or(a.DueAt.Compare(b.DueAt), cmp.Compare(a.Seq, b.Seq)) }
-
 // ReturnBlocked returns a run that has to wait for the end of another run of its job. The first such run of a job is
 // taken again at a time, or earlier if RunsEnded reports that a run of the job has ended; the others after it has
 // started, or when they expire.
@@ -45,7 +41,7 @@ func (w *Wheel) ReturnBlocked(r job.Run, at, expires time.Time) {
 		w.blocked[r.Job] = b
 		w.wakeAt(r.Job, b, slotOf(at))
 	}
-	i, _ := slices.BinarySearchFunc(b.runs, r, func(x blockedRun, r job.Run) int { return compareDue(x.Run, r) })
+	i, _ := slices.BinarySearchFunc(b.runs, r, func(x blockedRun, r job.Run) int { return x.CompareDue(r.Key) })
 	b.runs = slices.Insert(b.runs, i, blockedRun{r, expires})
 	if busy := w.busy[r.Job]; busy != nil && busy.ended { // since the database was asked
 		w.wake(r.Job, b, true)

@@ -34,7 +34,7 @@ func (w *Wheel) reserve(r job.Run) bool {
 }
 
 func (b *busyJob) wait(r job.Run) {
-	i, _ := slices.BinarySearchFunc(b.waiting, r, compareDue)
+	i, _ := slices.BinarySearchFunc(b.waiting, r, func(x, r job.Run) int { return x.CompareDue(r.Key) })
 	b.waiting = slices.Insert(b.waiting, i, r)
 }
 
