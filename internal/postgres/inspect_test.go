@@ -80,6 +80,7 @@ func TestInspectFindsMissingObjects(t *testing.T) {
 	switch text := strings.Join(lines, "\n") + "\n"; os.Getenv("BELFRY_OBJECTS") {
 	case "update":
 		require.NoError(t, os.WriteFile("objects.txt", []byte(text), 0o600))
+		return // the program has the old list
 	case "verify":
 		known, err := os.ReadFile("objects.txt")
 		require.NoError(t, err)
