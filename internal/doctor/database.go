@@ -343,8 +343,8 @@ func (f *Facts) deadRows() verdict {
 			"autovacuum or track_counts is off: dead rows pile up, and everything becomes slower")
 	}
 	if off := f.Cluster.Unvacuumed; len(off) > 0 {
-		return warn("As the owner of the database run: ALTER TABLE "+
-			strings.Join(off, " RESET (autovacuum_enabled); ALTER TABLE ")+" RESET (autovacuum_enabled);",
+		const alter, reset = "ALTER TABLE ", " RESET (autovacuum_enabled);"
+		return warn("As the owner of the database run: "+alter+strings.Join(off, reset+" "+alter)+reset,
 			"autovacuum is off for tables: %s", strings.Join(off, ", "))
 	}
 	for _, t := range f.Cluster.Tables {

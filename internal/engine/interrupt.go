@@ -17,7 +17,7 @@ type inFlight struct {
 	mu       sync.Mutex
 	attempts map[job.RunKey]*interruptible
 	// unsure is whether an attempt has ended that was claimed again meanwhile, because a failover had lost its first
-	// claim. Its outcome may have been fenced before the second claim, and then it is leased and nobody delivers it.
+	// claim. Its outcome may have been fenced before the second claim, and then it is leased and no node delivers it.
 	unsure bool
 }
 

@@ -45,7 +45,7 @@ func (c *cluster) fill() (undo func()) {
 	c.t.Helper()
 	f, err := os.Create(filepath.Join(c.disk, "other"))
 	require.NoError(c.t, err)
-	for chunk := make([]byte, 4096); err == nil; _, err = f.Write(chunk) { //nolint:revive // the condition is the work
+	for chunk := make([]byte, 4096); err == nil; _, err = f.Write(chunk) {
 	}
 	require.ErrorIs(c.t, err, syscall.ENOSPC)
 	return func() {

@@ -58,7 +58,7 @@ func TestHandover(t *testing.T) {
 	moved := 0
 	every(f.duration(), f.faults, func(int) {
 		n, err := c.handOver(t.Context())
-		if postgres.Code(err) != "55P03" { // a claim took longer than a second: a node tries again later
+		if postgres.Code(err) != "55P03" { // a claim took longer than a second: a node retries later
 			require.NoError(t, err)
 		}
 		moved += n
