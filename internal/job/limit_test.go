@@ -94,7 +94,9 @@ func TestPermitsAreGrantedInOrder(t *testing.T) {
 		{Queue: 2, Priority: 0, RunAt: at(0)}, // a queue without a limit
 	}
 	got := job.GrantPermits(capacity, candidates, eight)
-	require.Equal(t, []job.Refusal{{Limit: queueOf(1), Running: 5}, {}, {}, {Limit: keyOf(7), Running: 1}, {}, {}}, got)
+	require.Equal(t, []job.Refusal{
+		{Limit: queueOf(1), Running: 5}, {}, {}, {Limit: keyOf(7), Running: 1, KeyMax: 1}, {}, {},
+	}, got)
 	require.Equal(t, 5, capacity[queueOf(1)].Running)
 	require.Equal(t, 2, capacity[keyOf(7)].Running)
 

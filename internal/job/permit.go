@@ -80,6 +80,7 @@ type Waiter struct {
 type Refusal struct {
 	Limit   Limit // that has no permit left
 	Running int   // live runs under that limit
+	KeyMax  int32 // the candidate's maximum, if the limit is a concurrency key
 	// After is when to ask again. 0 means when a run under the limit ends, which cannot be predicted.
 	After time.Duration
 	Quota bool // the quota of the namespace refused it, which all of its queues share
@@ -135,6 +136,9 @@ func (c *Candidate) refusal(capacity map[Limit]*Capacity, now time.Time) Refusal
 			continue
 		}
 		refusal := Refusal{Limit: l, Running: limit.Running}
+		if l.Kind == LimitKey {
+			refusal.KeyMax = c.KeyMax
+		}
 		switch {
 		case !limit.Locked:
 			refusal.After = busyPause

@@ -275,10 +275,10 @@ func undecided(
 	return rest
 }
 
-// PullAdmit is Admit for one run that PullClaim left, for a worker's session.
+// PullAdmit is Admit for one run that PullClaim left, for a worker's session. A queue that is paused refuses it.
 func (e *Engine) PullAdmit(
 	ctx context.Context, namespace uuid.UUID, queue int32, session uuid.UUID, due job.Due,
-) (claimed *job.Claimed, done bool, err error) {
+) (claimed *job.Claimed, out job.Admitted, err error) {
 	err = e.db.Tx(ctx, "admit for a worker", func(tx pgx.Tx) error {
 		var paused bool
 		var batch pgx.Batch
@@ -290,8 +290,9 @@ func (e *Engine) PullAdmit(
 		if err := tx.SendBatch(ctx, &batch).Close(); err != nil {
 			return err
 		}
-		claimed, done = nil, false
+		claimed, out = nil, job.Admitted{}
 		if paused {
+			out.Refusal.Limit = job.QueueLimit(queue)
 			return nil
 		}
 		a := &admission{key: due.Key}
@@ -299,24 +300,25 @@ func (e *Engine) PullAdmit(
 		if err := one.read(ctx, 0); err != nil {
 			return err
 		}
-		if done = !a.found || a.handler != due.Handler; done { // its job was edited: a scan finds it where it is now
+		if !a.found || a.handler != due.Handler { // its job was edited: a scan finds it where it is now
+			out.Done = true
 			return nil
 		}
 		err := e.admit(ctx, &one)
-		claimed, done = a.started, a.out.Done
+		claimed, out = a.started, a.out
 		return err
 	})
 	if errors.Is(err, errNoPermit) {
-		return nil, false, nil
+		return nil, out, nil
 	}
 	if err == nil && claimed != nil {
 		one := []job.Claimed{*claimed}
 		claimed, err = &one[0], e.prepare(ctx, asWorker(namespace, queue), attemptsOf(one))
 	}
 	if err != nil {
-		return nil, false, err
+		return nil, job.Admitted{}, err
 	}
-	return claimed, done, nil
+	return claimed, out, nil
 }
 
 func ignoreNoRows(err error) error {

@@ -110,9 +110,9 @@ func (b *bulk) pullSteps() []*hot {
 			"run by partition job_id due_at seq", "session",
 		}},
 		{name: "PullAdmit", before: func() { due = b.aPending() }, step: func() {
-			claimed, done, err := b.store.PullAdmit(ctx, w.Namespace, w.Queue, w.ID, due)
+			claimed, out, err := b.store.PullAdmit(ctx, w.Namespace, w.Queue, w.ID, due)
 			require.NoError(t, err)
-			require.True(t, done)
+			require.True(t, out.Done)
 			require.NotNil(t, claimed)
 		}, ways: []string{
 			"cluster", "job by partition id", "namespace by id", "partition", "queue", "run by address",

@@ -26,8 +26,16 @@ const (
 // permit, or the decision about it is still to come. It never changes: it is replaced.
 type blockedRun struct {
 	due   job.Due
-	limit job.Limit     // the concurrency key that refused it, if one did
+	key   line          // of the concurrency key that refused it, if one did
 	retry time.Duration // when to retry, by clock.Elapsed; 0: immediately, because it was not refused yet
+}
+
+// refuse notes that it may not start, and in which line it waits if its key has no permit.
+func (b *blockedRun) refuse(r job.Refusal) {
+	b.retry = clock.Elapsed() + blockedPause
+	if r.Limit.Kind == job.LimitKey {
+		b.key = line{limit: r.Limit, max: r.KeyMax}
+	}
 }
 
 // compare orders lines by when their first runs are to start, and the runs that wait for a key.
@@ -44,16 +52,18 @@ func (b *blockedRun) compareInLine(o *blockedRun) int {
 	return b.compare(o)
 }
 
-// line names the blocked runs that wait for the same: a permit of a concurrency key, or the live run of a job. If the
-// first of them may not start, the others may not either.
+// line names the blocked runs that wait for the same: a permit of a concurrency key with the same maximum, or the live
+// run of a job. If the first of them may not start for that reason, the others may not either. A run in the line of a
+// key may also have to wait for its job: see admitOne.
 type line struct {
 	limit job.Limit
+	max   int32
 	job   uuid.UUID
 }
 
 func (b *blockedRun) line() line {
-	if b.limit != (job.Limit{}) {
-		return line{limit: b.limit}
+	if b.key != (line{}) {
+		return b.key
 	}
 	return line{job: b.due.Job}
 }
@@ -168,7 +178,7 @@ func (q *queue) runsEnded(jobs map[uuid.UUID]bool) {
 		}
 	}
 	for _, b := range first {
-		q.blocked[b.due.RunKey()] = &blockedRun{due: b.due, limit: b.limit}
+		q.blocked[b.due.RunKey()] = &blockedRun{due: b.due, key: b.key}
 	}
 	if len(first) > 0 || q.atLimit {
 		q.setClaimable()

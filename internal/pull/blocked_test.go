@@ -90,14 +90,14 @@ type decisions struct {
 
 func (d *decisions) PullAdmit(
 	ctx context.Context, namespace uuid.UUID, queue int32, session uuid.UUID, due job.Due,
-) (*job.Claimed, bool, error) {
-	claimed, done, err := d.Store.PullAdmit(ctx, namespace, queue, session, due)
-	if claimed == nil && !done && err == nil {
+) (*job.Claimed, job.Admitted, error) {
+	claimed, out, err := d.Store.PullAdmit(ctx, namespace, queue, session, due)
+	if !out.Done && err == nil {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		d.refused = append(d.refused, due.RunKey())
 	}
-	return claimed, done, err
+	return claimed, out, err
 }
 
 // count returns how often a decision refused one of the runs.
@@ -157,6 +157,58 @@ func TestARetryKeepsItsTurnInTheLine(t *testing.T) {
 			require.Len(t, next, 1)
 			require.Equal(t, keys[0].RunKey(), next[0].Key.RunKey())
 			require.Equal(t, before, store.count(keys[2:]...))
+		})
+	}
+}
+
+// The first run in the line of a concurrency key may not start although the key has a permit: another run of its job is
+// live, or its job allows fewer live runs of the key. The run of another job behind it starts.
+func TestARunHoldsTheLineOfItsKeyOnlyForAPermit(t *testing.T) {
+	t.Parallel()
+	keyed := func(overlap job.Overlap, most int32) func(*job.Definition) {
+		return func(d *job.Definition) { d.Overlap, d.Concurrency = overlap, job.Concurrency{Key: "k", Max: most} }
+	}
+	for name, c := range map[string]struct {
+		front    func(*job.Definition)
+		triggers int
+		started  int // of the triggers, before the other run
+	}{
+		"live":    {keyed(job.OverlapSkip, 2), 20, 1},
+		"maximum": {keyed(job.OverlapAllow, 1), 1, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			store := b.deciding()
+			holder, front := b.job("holder", "x", keyed(job.OverlapAllow, 2)), b.job("front", "x", c.front)
+			other := b.job("other", "x", keyed(job.OverlapSkip, 2))
+			b.trigger(holder)
+			b.trigger(holder)
+			s := b.open()
+			var live []job.Claimed
+			for len(live) < 2 {
+				live = append(live, b.claim(s, 2, patience, "x")...)
+			}
+			var first []job.Key
+			for range c.triggers {
+				first = append(first, b.trigger(front))
+			}
+			last := b.trigger(other)
+			end := b.polling(s, 50, "x")
+			require.Eventually(t, func() bool { return store.count(first[0]) > 0 }, patience, pause, "they wait in line")
+			require.Empty(t, end())
+			for i := range c.started {
+				b.succeed(s, live[i])
+				got := b.claim(s, 1, patience, "x")
+				require.Len(t, got, 1)
+				require.Equal(t, first[i].RunKey(), got[0].Key.RunKey())
+			}
+			before := store.count(first...)
+			b.succeed(s, live[c.started])
+			got := b.claim(s, 1, patience, "x")
+			require.Len(t, got, 1)
+			require.Equal(t, last.RunKey(), got[0].Key.RunKey())
+			require.LessOrEqual(t, store.count(first...)-before, 3, "each second, until the other run started")
 		})
 	}
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
@@ -54,9 +53,9 @@ func (q *queue) claim(ctx context.Context) (more bool, err error) {
 	if !out.Paused {
 		q.advanceMarks(r.params.Feeds, out)
 		for _, refused := range out.Refused {
-			limit := refused.Refusal.Limit
-			if limit.Kind == job.LimitKey && q.block(blockedRun{refused.Due, limit, clock.Elapsed() + blockedPause}) {
-				r.blocked = true
+			b := blockedRun{due: refused.Due}
+			if b.refuse(refused.Refusal); b.key != (line{}) {
+				r.blocked = q.block(b) || r.blocked
 			}
 		}
 		for _, u := range out.Undecided {
@@ -140,12 +139,12 @@ func (q *queue) admit(ctx context.Context, r *round) {
 				continue
 			}
 			n++
-			started, done := q.admitOne(ctx, *t.runs[0], r.params.Polls[poll].Session)
+			started, rest := q.admitOne(ctx, t.runs, r.params.Polls[poll].Session)
 			if started != nil {
 				r.claimed[poll] = append(r.claimed[poll], *started)
 				size += len(started.Payload)
 			}
-			if t.runs = t.runs[1:]; done && len(t.runs) > 0 {
+			if t.runs = rest; len(rest) > 0 {
 				next = append(next, t)
 			}
 		}
@@ -153,21 +152,29 @@ func (q *queue) admit(ctx context.Context, r *round) {
 	}
 }
 
-// admitOne decides about one run. done: it has started, or no decision is needed any more.
-func (q *queue) admitOne(ctx context.Context, b blockedRun, session uuid.UUID) (started *job.Claimed, done bool) {
-	started, done, err := q.puller.Store.PullAdmit(ctx, q.namespace, q.id, session, b.due)
-	if started != nil || done {
+// admitOne decides about the first run of a line, and returns the others that may be able to start now. If it waits for
+// another run of its job, so do those of its job that are due later, but the line's key may have a permit for others.
+func (q *queue) admitOne(
+	ctx context.Context, runs []*blockedRun, session uuid.UUID,
+) (started *job.Claimed, rest []*blockedRun) {
+	b := *runs[0]
+	started, out, err := q.puller.Store.PullAdmit(ctx, q.namespace, q.id, session, b.due)
+	if out.Done {
 		q.unblock(b.due.Key)
-		return started, true
+		return started, runs[1:]
 	}
-	b.retry = clock.Elapsed() + blockedPause
+	b.refuse(out.Refusal)
 	q.block(b)
 	if err != nil {
 		// The run may have been leased all the same, and its worker would not know.
 		q.puller.Log.Warn("admission of a run for a worker failed", "run", job.FormatRunID(b.due.Key), "error", err)
 		q.puller.returnLater(ctx, []undelivered{unresolved(b.due.Key, session, q)}, nil)
+	} else if out.Refusal == (job.Refusal{}) {
+		rest = slices.DeleteFunc(runs[1:], func(o *blockedRun) bool {
+			return o.due.Job == b.due.Job && b.due.CompareDue(o.due.Key) < 0
+		})
 	}
-	return nil, false
+	return nil, rest
 }
 
 func payloadBytes(claimed [][]job.Claimed) (n int) {

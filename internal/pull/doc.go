@@ -37,8 +37,10 @@
 // Runs whose policy needs a decision are admitted one by one. A run that may not start yet, because
 // another run of its job is live or its concurrency key has no permit, is blocked: claims and scans skip
 // it. Blocked runs that wait for the same job or key form a line, and the first of the line is retried after
-// a second, or immediately when a run that it may wait for ends through this node. The lines that wait
-// longest have their turn first, so no line keeps the others waiting.
+// a second, or immediately when a run that it may wait for ends through this node. The runs of a job have the
+// order of their due times, those of a key that of priority and run time. In the line of a key, a run that has to
+// wait for its job lets other jobs go first. The lines that wait longest have their turn first, so no line keeps
+// the others waiting.
 //
 // # Fences
 //

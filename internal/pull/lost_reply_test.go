@@ -49,18 +49,18 @@ func (s *lossyStore) PullClaim(ctx context.Context, o job.PullClaimParams) (job.
 
 func (s *lossyStore) PullAdmit(
 	ctx context.Context, namespace uuid.UUID, queue int32, session uuid.UUID, due job.Due,
-) (*job.Claimed, bool, error) {
+) (*job.Claimed, job.Admitted, error) {
 	if s.admitsFailed.Add(-1) >= 0 {
-		return nil, false, errConnection
+		return nil, job.Admitted{}, errConnection
 	}
-	claimed, done, err := s.Store.PullAdmit(ctx, namespace, queue, session, due)
+	claimed, out, err := s.Store.PullAdmit(ctx, namespace, queue, session, due)
 	if claimed != nil && s.admits.Add(-1) >= 0 {
-		return nil, false, errConnection
+		return nil, job.Admitted{}, errConnection
 	}
-	if claimed == nil && !done && err == nil {
+	if !out.Done && err == nil {
 		s.refused.Add(1)
 	}
-	return claimed, done, err
+	return claimed, out, err
 }
 
 func (s *lossyStore) ResolveClaim(ctx context.Context, session uuid.UUID, keys []job.Key) ([]job.Attempt, error) {

@@ -23,7 +23,7 @@ type Store interface {
 	PullClaim(ctx context.Context, o job.PullClaimParams) (job.PullClaimResult, error)
 	PullAdmit(
 		ctx context.Context, namespace uuid.UUID, queue int32, session uuid.UUID, due job.Due,
-	) (claimed *job.Claimed, done bool, err error)
+	) (claimed *job.Claimed, out job.Admitted, err error)
 	ResolveClaim(ctx context.Context, session uuid.UUID, keys []job.Key) ([]job.Attempt, error)
 	CompletePulled(ctx context.Context, done []job.Completion) ([]job.Reported, error)
 }
