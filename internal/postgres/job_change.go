@@ -123,7 +123,9 @@ func (s *changes) lock(
 			return nil, err
 		}
 	}
-	return out, s.readClock(ctx, out, lockRuns)
+	key := func(c *change) job.Key { return job.Key{Partition: c.job.Partition, Job: c.job.ID} }
+	sorted := slices.SortedFunc(slices.Values(out), func(x, y *change) int { return compareKeys(key(x), key(y)) })
+	return out, s.readClock(ctx, sorted, lockRuns)
 }
 
 // changeOf returns the change of one of the locked jobs.

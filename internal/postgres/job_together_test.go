@@ -1,7 +1,9 @@
 package postgres_test
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -112,5 +114,38 @@ func TestAJobThatCannotBeUpdatedDoesNotHinderOthers(t *testing.T) {
 		if want == nil {
 			require.Equal(t, "changed", out[i].Job.Description)
 		}
+	}
+}
+
+// TestManyChangesLockRunsInOrder: a completion has locked the run of one job and waits for that of another. A change of
+// both jobs waits for the first run before it locks the second, whatever the order of its parameters.
+func TestManyChangesLockRunsInOrder(t *testing.T) {
+	t.Parallel()
+	b := setupBulk(t, nil)
+	created := b.createJobs(20) // in several partitions
+	slices.SortFunc(created, func(x, y job.Job) int { return cmp.Compare(x.Partition, y.Partition) })
+	low, high := created[0], created[len(created)-1]
+	require.Less(t, low.Partition, high.Partition)
+	var updates []job.UpdateParams
+	for _, j := range []job.Job{high, low} {
+		_, err := b.store.TriggerJob(t.Context(), job.ChangeParams{Namespace: bulkNamespaceID, ID: j.ID}, nil)
+		require.NoError(t, err)
+		j.Description = "changed"
+		updates = append(updates, job.UpdateParams{Namespace: bulkNamespaceID, ID: j.ID, Definition: j.Definition})
+	}
+	b.exec(`UPDATE run SET state = 1, attempt = 1, session_id = $1, claimed_at = now() WHERE seq > 0`, b.session)
+	all := jobs{t: t, pool: b.pool}
+	tx := all.begin()
+	const lockRun = `SELECT FROM run WHERE job_id = $1 AND seq > 0 FOR UPDATE`
+	_, err := tx.Exec(t.Context(), lockRun, low.ID)
+	require.NoError(t, err)
+	updated := make(chan []job.BulkResult, 1)
+	go func() { updated <- b.store.UpdateMany(t.Context(), updates) }()
+	all.awaitLocks(1, func() bool { return len(updated) > 0 })
+	_, err = tx.Exec(t.Context(), lockRun+` NOWAIT`, high.ID)
+	require.NoError(t, err, "the change has the later run, and waits for the earlier one")
+	require.NoError(t, tx.Commit(t.Context()))
+	for _, out := range <-updated {
+		require.NoError(t, out.Err)
 	}
 }
