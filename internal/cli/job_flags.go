@@ -243,14 +243,20 @@ func checkPast(f *pflag.FlagSet, job object) error {
 	}
 	at, _ := f.GetString("at")
 	zone, _ := objectIn(job, "schedule")["timezone"].(string)
-	s, err := schedule.New(schedule.Spec{At: at, Timezone: zone}, "")
-	if err != nil {
-		return nil //nolint:nilerr // the server explains it
-	}
-	if due, err := s.Next(schedule.BeforeAll); err != nil || due.After(clock.Now()) {
-		return nil //nolint:nilerr // the server explains it
+	if !hasPassed(at, zone) {
+		return nil
 	}
 	return usage.Errorf("--at %s has passed; use a later time, or --allow-past if you mean it", at)
+}
+
+// hasPassed reports whether the time of a one-off has passed. The server explains a time that is not valid.
+func hasPassed(at, zone string) bool {
+	s, err := schedule.New(schedule.Spec{At: at, Timezone: zone}, "")
+	if err != nil {
+		return false
+	}
+	due, err := s.Next(schedule.BeforeAll)
+	return err == nil && !due.After(clock.Now())
 }
 
 // setSchedule writes --anchor and --calendar into a job.

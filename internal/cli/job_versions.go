@@ -109,40 +109,68 @@ job has changed in the meantime, nothing is restored.`,
 }
 
 func newJobRestore() *cobra.Command {
-	return &cobra.Command{
+	var active, allowPast bool
+	cmd := &cobra.Command{
 		Use: "restore JOB", Short: "Create a deleted job again", Args: usage.Args(1, 1),
 		Long: `Create a deleted job again, as its last version was. Name it by its id, which
-belfry audit list --object NAME -o wide shows. The new job has an id of its own.`,
+belfry audit list --object NAME -o wide shows. The new job has an id of its own.
+It is paused right after it is created, because the deleted one may have been paused.`,
 		Example: `  belfry job restore job_06f8m2tq5dtk1e7n9q0c3s5v7g`,
 		RunE: remote.Run(func(ctx context.Context, r *remote.Server, args []string) error {
-			path := remote.JobPath(args[0]) + "/versions"
-			raw, err := r.Get(ctx, path, url.Values{"page_size": {"1"}})
+			definition, err := lastDefinition(ctx, r, args[0])
 			if err != nil {
 				return err
 			}
-			page, err := terminal.Decode[struct {
-				Items []struct{ Version int } `json:"items"`
-			}](raw)
-			if err != nil || len(page.Items) == 0 {
-				return cmp.Or(err, errors.New("no version of it is kept"))
-			}
-			if raw, err = r.Get(ctx, path+"/"+strconv.Itoa(page.Items[0].Version), nil); err != nil {
-				return err
-			}
-			last, err := terminal.Decode[struct {
-				Definition json.RawMessage `json:"definition"`
-			}](raw)
+			d, err := terminal.Decode[struct {
+				Schedule struct{ At, Timezone string } `json:"schedule"`
+			}](definition)
 			if err != nil {
 				return err
 			}
-			if raw, err = r.Post(ctx, "/jobs", last.Definition); err != nil {
+			if at := d.Schedule.At; !allowPast && at != "" && hasPassed(at, d.Schedule.Timezone) {
+				return usage.Errorf("its time, %s, has passed, so it would run immediately; --allow-past if you mean it", at)
+			}
+			raw, err := r.Post(ctx, "/jobs", definition)
+			if err != nil {
 				return err
 			}
 			j, err := terminal.Decode[jobView](raw)
 			if err != nil {
 				return err
 			}
-			return r.ShowDone(raw, terminal.Green.Render("created"), j.Name)
+			done := terminal.Green.Render("created")
+			if active {
+				return r.ShowDone(raw, done, j.Name)
+			}
+			if raw, err = r.Post(ctx, remote.JobPath(j.ID)+":pause", map[string]string{"note": "restored"}); err != nil {
+				return fmt.Errorf("the job %s was created and is active, but could not be paused: %w", j.Name, err)
+			}
+			return r.ShowDone(raw, done, j.Name+", paused; start it with: belfry job resume "+shellQuote(j.Name))
 		}),
 	}
+	cmd.Flags().BoolVar(&active, "active", false, "do not pause it")
+	cmd.Flags().BoolVar(&allowPast, "allow-past", false, "restore a one-off even if its time has passed")
+	return cmd
+}
+
+// lastDefinition reads the definition of a job's newest version, even if the job was deleted.
+func lastDefinition(ctx context.Context, r *remote.Server, id string) (json.RawMessage, error) {
+	path := remote.JobPath(id) + "/versions"
+	raw, err := r.Get(ctx, path, url.Values{"page_size": {"1"}})
+	if err != nil {
+		return nil, err
+	}
+	page, err := terminal.Decode[struct {
+		Items []struct{ Version int } `json:"items"`
+	}](raw)
+	if err != nil || len(page.Items) == 0 {
+		return nil, cmp.Or(err, errors.New("no version of it is kept"))
+	}
+	if raw, err = r.Get(ctx, path+"/"+strconv.Itoa(page.Items[0].Version), nil); err != nil {
+		return nil, err
+	}
+	last, err := terminal.Decode[struct {
+		Definition json.RawMessage `json:"definition"`
+	}](raw)
+	return last.Definition, err
 }

@@ -148,7 +148,19 @@ func TestQueuesWorkersAndFilters(t *testing.T) {
 	id := regexp.MustCompile(`job_\w+`).FindString(out)
 	require.Contains(t, a.Good("audit", "list", "--object", id), "job.delete")
 	require.ErrorContains(t, a.Belfry("", "job", "get", id).Failure, "if it was deleted, belfry job versions")
-	require.Contains(t, a.Good("job", "restore", id), "created bill")
-	require.Contains(t, a.Good("job", "get", "bill"), "invoice")
+	require.Contains(t, a.Good("job", "restore", id), "created bill, paused; start it with: belfry job resume bill")
+	require.Regexp(t, `(?s)paused.*invoice`, a.Good("job", "get", "bill"))
 	require.ErrorContains(t, a.Belfry("", "job", "restore", id).Failure, "bill")
+	a.Good("job", "delete", "bill")
+	require.Equal(t, "created bill\n", a.Good("job", "restore", id, "--active"))
+	require.NotContains(t, a.Good("job", "get", "bill"), "paused")
+
+	// A one-off that was restored after its time would run a second time immediately.
+	a.Good("job", "create", "once", "--at", "2020-01-01T00:00:00Z", "--allow-past", "--target", "noop")
+	a.Good("job", "delete", "once")
+	id = regexp.MustCompile(`job_\w+`).FindString(a.Good("audit", "list", "--object", "once", "-o", "wide"))
+	require.EqualError(t, a.Belfry("", "job", "restore", id).Failure,
+		"its time, 2020-01-01T00:00:00Z, has passed, so it would run immediately; --allow-past if you mean it")
+	require.NotContains(t, a.Good("job", "list", "-o", "name"), "once")
+	require.Contains(t, a.Good("job", "restore", id, "--allow-past"), "created once")
 }
