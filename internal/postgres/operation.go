@@ -57,6 +57,10 @@ func (s *Operations) BeginOperation(ctx context.Context, o job.OperationParams) 
 			return op, fmt.Errorf("%s: %w", what, err)
 		}
 		op.Count, op.More = p.Changed, !p.All
+	case o.Set.Undo != uuid.Nil: // jobs that were changed since become failed items
+		if op.Count, err = s.api.countVersions(ctx, o.Namespace, o.Set.Undo); err != nil {
+			return op, fmt.Errorf("%s: %w", what, err)
+		}
 	case !o.Kind.OfDeadLetters():
 		n, err := s.CountSet(ctx, o.Namespace, o.Kind, o.Set)
 		if err != nil {

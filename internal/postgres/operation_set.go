@@ -33,7 +33,7 @@ func (s *Operations) CountSet(
 	case set.Runs != nil:
 		out, err = s.api.countRuns(ctx, namespace, kind, *set.Runs)
 	case set.Undo != uuid.Nil:
-		out.Count, err = s.api.countVersions(ctx, namespace, set.Undo)
+		out, err = s.api.countRestorable(ctx, namespace, set.Undo)
 	case kind.OfRuns():
 		out, err = s.api.countRunIDs(ctx, namespace, set.Unique(kind).IDs)
 	default:
@@ -69,6 +69,26 @@ func (a *API) countJobs(
 	}
 	out.Count, out.More = int64(len(ids)), next != nil
 	out.Jobs, err = l.read(ctx, ids[:min(sample, len(ids))])
+	return out, err
+}
+
+const selectRestorable = `
+SELECT v.job_id FROM operation_version v, LATERAL (
+    SELECT FROM job WHERE namespace_id = v.namespace_id AND id = v.job_id AND version = v.version LIMIT 1) j
+WHERE v.operation_id = $1 ORDER BY v.job_id LIMIT $2`
+
+// countRestorable counts the jobs that an undo of an operation restores: those that were not changed since.
+func (a *API) countRestorable(ctx context.Context, namespace, operation uuid.UUID) (out job.SetCount, err error) {
+	var ids []uuid.UUID
+	err = a.db.Query(ctx, pool.In(namespace, pool.KeyLookups), func(rows pgx.Rows) error {
+		ids, err = pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+		return err
+	}, selectRestorable, operation, maxCountedJobs+1)
+	if err != nil {
+		return out, err
+	}
+	out.Count, out.More = min(int64(len(ids)), maxCountedJobs), len(ids) > maxCountedJobs
+	out.Jobs, err = a.newListing(job.ListParams{Namespace: namespace}).read(ctx, ids[:min(maxSample, len(ids))])
 	return out, err
 }
 

@@ -350,7 +350,8 @@ func TestUndoOfAnOperation(t *testing.T) {
 
 	preview := b.call("POST", op+":undo", `{"dry_run":true}`)
 	require.Equal(t, 200, preview.status, "%s", preview.body)
-	require.EqualValues(t, 3, preview.json(t)["count"])
+	require.EqualValues(t, 1, preview.json(t)["count"], "the others were changed since")
+	require.Equal(t, ids[1], preview.json(t)["sample"].([]any)[0].(map[string]any)["id"])
 	operator := b.newKey(defaultNamespace, access.Operator)
 	require.Equal(t, 403, b.callAs(operator, "POST", op+":undo", "{}").status)
 
@@ -373,6 +374,7 @@ func TestUndoOfAnOperation(t *testing.T) {
 	}, why)
 	require.Equal(t, map[string]any{"team": "ops"}, b.call("GET", "/jobs/"+ids[3], "").json(t)["labels"])
 	require.Equal(t, 1, b.counted(`SELECT count(*) FROM audit_log WHERE action = 'job.rollback'`))
+	require.EqualValues(t, 0, b.call("POST", op+":undo", `{"dry_run":true}`).json(t)["count"], "nothing is left to undo")
 
 	done = b.finish(b.begin(undo+":undo", `{}`))
 	require.EqualValues(t, 1, done["done"], "an undo can be undone")
