@@ -36,9 +36,9 @@ of the file leaves out has its default. Jobs that are in no file are left alone,
 unless --prune deletes them: it deletes jobs that carry the label of --set, which an
 earlier apply gave them.
 
-FILE may be a directory: all of its .yaml and .yml files are read. A file has one
-job, a list of jobs, or many documents with --- between them; the fields are those
-of the API, and belfry job get -o yaml shows them.
+FILE may be a directory: all of its .yaml and .yml files are read, also those of
+subdirectories. A file has one job, a list of jobs, or many documents with ---
+between them; the fields are those of the API, and belfry job get -o yaml shows them.
 
 A job that is refused does not keep the others from being applied. If the server
 is unreachable or rejects the key, the command stops. Run it again to continue.`,

@@ -5,6 +5,8 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -84,4 +86,26 @@ func TestPruneKeepsChangedJobs(t *testing.T) {
 	s := meanwhile.Belfry(one, "apply", "-f", "-", "--set", "billing", "--prune", "--yes")
 	require.ErrorContains(t, s.Failure, "two (0 of 1 are deleted)")
 	require.Contains(t, a.Good("job", "list", "-o", "name"), "two\n")
+}
+
+// TestPruneReadsSubdirectories: jobs whose files moved into a subdirectory are not deleted.
+func TestPruneReadsSubdirectories(t *testing.T) {
+	t.Parallel()
+	a := clitest.New(t, cli.New)
+	dir := t.TempDir()
+	write := func(file, name string) {
+		file = filepath.Join(dir, file)
+		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))
+		text := "{name: " + name + ", schedule: every 1h, target: {kind: noop}}\n"
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	}
+	write("one.yaml", "one")
+	write("two.yml", "two")
+	write(".hidden/three.yaml", "three") // as in .git, and in volumes of Kubernetes
+	apply := []string{"apply", "-f", dir, "--set", "billing", "--prune", "--yes"}
+	a.Good(apply...)
+	require.NoError(t, os.Remove(filepath.Join(dir, "two.yml")))
+	write("team/web/two.yml", "two")
+	a.Good(apply...)
+	require.ElementsMatch(t, []string{"one", "two"}, strings.Fields(a.Good("job", "list", "-o", "name")))
 }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -125,7 +126,7 @@ func open(stdin io.Reader, file string) (io.ReadCloser, error) {
 	return f, nil
 }
 
-// expand replaces directories by their YAML files.
+// expand replaces directories by their YAML files, also those of subdirectories: --prune would delete their jobs.
 func expand(files []string) (out []string, err error) {
 	for _, file := range files {
 		if info, err := os.Stat(file); err != nil || !info.IsDir() {
@@ -133,14 +134,19 @@ func expand(files []string) (out []string, err error) {
 			continue
 		}
 		before := len(out)
-		for _, pattern := range []string{"*.yaml", "*.yml"} {
-			found, err := fs.Glob(os.DirFS(file), pattern)
-			if err != nil {
-				return nil, err
+		err := filepath.WalkDir(file, func(path string, d fs.DirEntry, err error) error {
+			switch {
+			case err != nil:
+				return err
+			case d.IsDir() && path != file && strings.HasPrefix(d.Name(), "."):
+				return fs.SkipDir
+			case !d.IsDir() && slices.Contains([]string{".yaml", ".yml"}, filepath.Ext(path)):
+				out = append(out, path)
 			}
-			for _, name := range found {
-				out = append(out, filepath.Join(file, name))
-			}
+			return nil
+		})
+		if err != nil {
+			return nil, usage.Errorf("-f %s: the directory cannot be read: %w", file, err)
 		}
 		if len(out) == before {
 			return nil, usage.Errorf("-f %s: the directory has no .yaml or .yml files", file)
