@@ -13,7 +13,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
-// CreateJobs saves many jobs in one transaction, each as CreateJob would. Jobs that are invalid or whose name is taken
+// CreateJobs saves many jobs of different names in one transaction, each as CreateJob would. Jobs that are invalid or whose name is taken
 // are left out, and their result has an error. With Replace, jobs whose name is taken are replaced after that, in
 // transactions of their own. The response to an idempotent request is then stored last: if that does not happen, a
 // repetition replaces only jobs that have not been changed since the first request.
@@ -22,18 +22,8 @@ func (a *API) CreateJobs(ctx context.Context, o job.BulkParams) ([]job.BulkResul
 		return nil, fmt.Errorf("create jobs: %d at once; at most %d are taken", len(o.Jobs), job.MaxBulk)
 	}
 	made, jobs := make([]job.BulkResult, len(o.Jobs)), make([]*newJob, len(o.Jobs))
-	names := map[string]bool{}
 	for i, n := range o.Jobs {
-		if jobs[i], made[i].Err = newJobOf(n.ID, n.Definition); made[i].Err != nil {
-			continue
-		}
-		if name := n.Definition.Name; names[name] {
-			jobs[i], made[i].Err = nil, fmt.Errorf(
-				"%w: %q is also the name of another job of this request", ErrConflict, name,
-			)
-		} else {
-			names[name] = true
-		}
+		jobs[i], made[i].Err = newJobOf(n.ID, n.Definition)
 	}
 	work := func(tx pgx.Tx) error { return a.createJobs(ctx, tx, &o, jobs, made) }
 	err := a.retrying(ctx, o.Namespace, "create jobs", work)

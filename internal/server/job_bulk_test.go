@@ -105,6 +105,13 @@ func TestManyJobsAreReplaced(t *testing.T) {
 	a := b.call("POST", "/jobs:bulk", lines[0], "Content-Type", "application/x-ndjson")
 	require.Contains(t, string(a.body), "version", "a new job has none")
 	require.EqualValues(t, 1, a.json(t)["refused"])
+
+	lines = nil // of two transactions
+	for i := range 1001 {
+		lines = append(lines, fmt.Sprintf(`{"name":"job-%d","schedule":"every 1h","target":{"kind":"noop"}}`, i%1000))
+	}
+	results, _ = send()
+	require.Equal(t, "refused", results[1000], "each name has one answer")
 }
 
 // TestABulkIsSentAgain: repeating a bulk does not create jobs again and returns the same response.

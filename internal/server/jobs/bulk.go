@@ -95,10 +95,10 @@ func (h *Handlers) createJobs(ctx context.Context, in *createJobsInput) (*create
 	var failure *rest.Problem
 	written := false
 	part := int16(0)
-	listed := maxListed
+	listed, names := maxListed, map[string]bool{}
 	for chunk := range slices.Chunk(lines, job.MaxBulk) {
 		once := bulkPart(string(in.IdempotencyKey), part, request)
-		results, err := h.saveChunk(ctx, once, chunk, &listed, in.Existing == "replace")
+		results, err := h.saveChunk(ctx, once, chunk, &listed, names, in.Existing == "replace")
 		if errors.Is(err, job.ErrKeyUsed) {
 			return nil, err
 		}
@@ -168,9 +168,9 @@ func splitLines(body []byte) (out []line, err error) {
 }
 
 // saveChunk creates the jobs of some lines in one transaction, and then replaces those that exist, if that is wanted.
-// listed is how many problems may still be listed.
+// listed is how many problems may still be listed, and names are those of earlier lines.
 func (h *Handlers) saveChunk(
-	ctx context.Context, once *job.IdempotentRequest, chunk []line, listed *int, replace bool,
+	ctx context.Context, once *job.IdempotentRequest, chunk []line, listed *int, names map[string]bool, replace bool,
 ) ([]BulkItem, error) {
 	p := rest.Principal(ctx)
 	results := make([]BulkItem, len(chunk))
@@ -180,10 +180,14 @@ func (h *Handlers) saveChunk(
 	for i, l := range chunk {
 		results[i].Line = l.number
 		d, err := lineDefinition(l.text, check, replace)
+		if name := d.Definition.Name; err == nil && names[name] {
+			err = fmt.Errorf("%w: %q is also the name of another job of this request", job.ErrConflict, name)
+		}
 		if err != nil {
 			results[i].Problem = h.api.Problem(ctx, err).Within(listed)
 			continue
 		}
+		names[d.Definition.Name] = true
 		params.Jobs, resultOf = append(params.Jobs, d), append(resultOf, i)
 	}
 	fill := func(made []job.BulkResult) []BulkItem {
