@@ -239,7 +239,11 @@ func TestExplain(t *testing.T) {
 		},
 		"waits for older ones": {
 			live(job.StatusDue, func(e *job.Entry, f *why.Facts) { f.Ahead = 3 }), why.Behind, "",
-			[]string{"waits for older runs of the job, which are due too: 3"},
+			[]string{"waits for older runs of the job, which are due too: 3 (overlap:", "older ones have ended", "--state due"},
+		},
+		"triggered, waits for older ones": {
+			live(job.StatusDue, func(e *job.Entry, f *why.Facts) { f.Ahead, e.Origin = 3, job.FromTrigger }), why.Behind, "",
+			[]string{"which are due too: 3. It was triggered by hand."},
 		},
 		"held by a restore": {
 			live(job.StatusDue, func(e *job.Entry, f *why.Facts) { f.HeldUntil = e.DueAt.Add(1) }), why.Due, "",

@@ -42,6 +42,10 @@ func (x *explainer) nextStep(story Story) string {
 		x.suggest("queue", "resume", story.Entry.Queue)
 		return "Resume the queue: its due runs then start, by priority."
 	case Behind:
+		if x.Others == 0 {
+			x.suggest("job", "runs", x.name(), "--state", "due")
+			return "It starts when the older ones have ended. To see why they wait, run belfry why with the id of the oldest."
+		}
 		x.suggest("job", "runs", x.name(), "--state", "running,accepted")
 		return "It starts when the other run ends. If that one hangs, cancel it, or give the job a shorter timeout."
 	case Paused:

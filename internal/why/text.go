@@ -67,11 +67,11 @@ func (x *explainer) describePending(e job.Entry) (Code, string) {
 			e.RunAt)
 	case x.Others > 0 && x.Definition.Overlap != job.OverlapAllow:
 		return Behind, x.sprintf("It has been due since %s and waits for another run of the job to end%s.", e.RunAt,
-			map[bool]string{true: fmt.Sprintf(" (overlap: %s)", x.Definition.Overlap)}[e.Origin == job.FromSchedule])
+			x.overlap(e))
 	case x.Ahead > 0 && x.Definition.Overlap != job.OverlapAllow:
 		return Behind, x.sprintf(
-			"It has been due since %s and waits for older runs of the job, which are due too: %d (overlap: %s).", e.RunAt,
-			x.Ahead, x.Definition.Overlap,
+			"It has been due since %s and waits for older runs of the job, which are due too: %d%s.", e.RunAt, x.Ahead,
+			x.overlap(e),
 		)
 	case x.Definition.Concurrency.Key != "" && x.KeyRunning >= int(x.Definition.Concurrency.Max):
 		c := x.Definition.Concurrency
@@ -104,6 +104,14 @@ func (x *explainer) describePending(e job.Entry) (Code, string) {
 		return Due, x.sprintf("It has been due since %s and waits for a free slot on its node, or for its namespace's share of them.",
 			e.RunAt)
 	}
+}
+
+// overlap names the policy because of which a run waits. A run that a user requested waits with any policy.
+func (x *explainer) overlap(e job.Entry) string {
+	if e.Origin != job.FromSchedule {
+		return ""
+	}
+	return fmt.Sprintf(" (overlap: %s)", x.Definition.Overlap)
 }
 
 // progress is the progress that a worker reported.
