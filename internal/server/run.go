@@ -62,8 +62,9 @@ func (s *Server) registerRuns() {
 	rest.Register(s.api, rest.Operation{
 		ID: "trigger-job", Route: "POST /jobs/{job}:trigger", Summary: "Run a job now",
 		Description: "Returns the run, which is due now. The job may be paused or finished. " +
-			"The run waits for other runs of the job to end, unless overlap is allow (it starts at once) or replace (it " +
-			"replaces them). While a job has 5,000 runs that have not ended " +
+			"The run waits while another run of the job is in progress, and for older due runs, but not for a run " +
+			"whose next attempt is still to come. With overlap allow it starts immediately, and with replace it " +
+			"replaces the run in progress. While a job has 5,000 runs that have not ended " +
 			"(20,000 with overlap allow), or its namespace has about 1,000,000, it gets no more: the answer is 409.",
 		Role: access.Operator, Status: http.StatusAccepted, Example: `{"payload":{"report":"sales"}}`,
 	}, s.triggerJob)

@@ -5871,7 +5871,7 @@ type ClientInterface interface {
 
 	// TriggerJobWithBody Run a job now
 	//
-	// Returns the run, which is due now. The job may be paused or finished. The run waits for other runs of the job to end, unless overlap is allow (it starts at once) or replace (it replaces them). While a job has 5,000 runs that have not ended (20,000 with overlap allow), or its namespace has about 1,000,000, it gets no more: the answer is 409.
+	// Returns the run, which is due now. The job may be paused or finished. The run waits while another run of the job is in progress, and for older due runs, but not for a run whose next attempt is still to come. With overlap allow it starts immediately, and with replace it replaces the run in progress. While a job has 5,000 runs that have not ended (20,000 with overlap allow), or its namespace has about 1,000,000, it gets no more: the answer is 409.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -5880,7 +5880,7 @@ type ClientInterface interface {
 
 	// TriggerJob Run a job now
 	//
-	// Returns the run, which is due now. The job may be paused or finished. The run waits for other runs of the job to end, unless overlap is allow (it starts at once) or replace (it replaces them). While a job has 5,000 runs that have not ended (20,000 with overlap allow), or its namespace has about 1,000,000, it gets no more: the answer is 409.
+	// Returns the run, which is due now. The job may be paused or finished. The run waits while another run of the job is in progress, and for older due runs, but not for a run whose next attempt is still to come. With overlap allow it starts immediately, and with replace it replaces the run in progress. While a job has 5,000 runs that have not ended (20,000 with overlap allow), or its namespace has about 1,000,000, it gets no more: the answer is 409.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -7227,7 +7227,7 @@ func (c *RawClient) RollbackJob(ctx context.Context, job string, params *Rollbac
 
 // TriggerJobWithBody Run a job now
 //
-// Returns the run, which is due now. The job may be paused or finished. The run waits for other runs of the job to end, unless overlap is allow (it starts at once) or replace (it replaces them). While a job has 5,000 runs that have not ended (20,000 with overlap allow), or its namespace has about 1,000,000, it gets no more: the answer is 409.
+// Returns the run, which is due now. The job may be paused or finished. The run waits while another run of the job is in progress, and for older due runs, but not for a run whose next attempt is still to come. With overlap allow it starts immediately, and with replace it replaces the run in progress. While a job has 5,000 runs that have not ended (20,000 with overlap allow), or its namespace has about 1,000,000, it gets no more: the answer is 409.
 //
 // Takes any type of body and a specified content type.
 //
@@ -7246,7 +7246,7 @@ func (c *RawClient) TriggerJobWithBody(ctx context.Context, job string, params *
 
 // TriggerJob Run a job now
 //
-// Returns the run, which is due now. The job may be paused or finished. The run waits for other runs of the job to end, unless overlap is allow (it starts at once) or replace (it replaces them). While a job has 5,000 runs that have not ended (20,000 with overlap allow), or its namespace has about 1,000,000, it gets no more: the answer is 409.
+// Returns the run, which is due now. The job may be paused or finished. The run waits while another run of the job is in progress, and for older due runs, but not for a run whose next attempt is still to come. With overlap allow it starts immediately, and with replace it replaces the run in progress. While a job has 5,000 runs that have not ended (20,000 with overlap allow), or its namespace has about 1,000,000, it gets no more: the answer is 409.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -14293,7 +14293,7 @@ type ClientWithResponsesInterface interface {
 
 	// TriggerJobWithBodyWithResponse Run a job now
 	//
-	// Returns the run, which is due now. The job may be paused or finished. The run waits for other runs of the job to end, unless overlap is allow (it starts at once) or replace (it replaces them). While a job has 5,000 runs that have not ended (20,000 with overlap allow), or its namespace has about 1,000,000, it gets no more: the answer is 409.
+	// Returns the run, which is due now. The job may be paused or finished. The run waits while another run of the job is in progress, and for older due runs, but not for a run whose next attempt is still to come. With overlap allow it starts immediately, and with replace it replaces the run in progress. While a job has 5,000 runs that have not ended (20,000 with overlap allow), or its namespace has about 1,000,000, it gets no more: the answer is 409.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -14302,7 +14302,7 @@ type ClientWithResponsesInterface interface {
 
 	// TriggerJobWithResponse Run a job now
 	//
-	// Returns the run, which is due now. The job may be paused or finished. The run waits for other runs of the job to end, unless overlap is allow (it starts at once) or replace (it replaces them). While a job has 5,000 runs that have not ended (20,000 with overlap allow), or its namespace has about 1,000,000, it gets no more: the answer is 409.
+	// Returns the run, which is due now. The job may be paused or finished. The run waits while another run of the job is in progress, and for older due runs, but not for a run whose next attempt is still to come. With overlap allow it starts immediately, and with replace it replaces the run in progress. While a job has 5,000 runs that have not ended (20,000 with overlap allow), or its namespace has about 1,000,000, it gets no more: the answer is 409.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -19966,7 +19966,7 @@ func (c *ClientWithResponses) RollbackJobWithResponse(ctx context.Context, job s
 
 // TriggerJobWithBodyWithResponse Run a job now
 //
-// Returns the run, which is due now. The job may be paused or finished. The run waits for other runs of the job to end, unless overlap is allow (it starts at once) or replace (it replaces them). While a job has 5,000 runs that have not ended (20,000 with overlap allow), or its namespace has about 1,000,000, it gets no more: the answer is 409.
+// Returns the run, which is due now. The job may be paused or finished. The run waits while another run of the job is in progress, and for older due runs, but not for a run whose next attempt is still to come. With overlap allow it starts immediately, and with replace it replaces the run in progress. While a job has 5,000 runs that have not ended (20,000 with overlap allow), or its namespace has about 1,000,000, it gets no more: the answer is 409.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -19981,7 +19981,7 @@ func (c *ClientWithResponses) TriggerJobWithBodyWithResponse(ctx context.Context
 
 // TriggerJobWithResponse Run a job now
 //
-// Returns the run, which is due now. The job may be paused or finished. The run waits for other runs of the job to end, unless overlap is allow (it starts at once) or replace (it replaces them). While a job has 5,000 runs that have not ended (20,000 with overlap allow), or its namespace has about 1,000,000, it gets no more: the answer is 409.
+// Returns the run, which is due now. The job may be paused or finished. The run waits while another run of the job is in progress, and for older due runs, but not for a run whose next attempt is still to come. With overlap allow it starts immediately, and with replace it replaces the run in progress. While a job has 5,000 runs that have not ended (20,000 with overlap allow), or its namespace has about 1,000,000, it gets no more: the answer is 409.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
