@@ -44,7 +44,7 @@ func TestOverviewReadsIndexes(t *testing.T) {
 				strings.Contains(way, "audit_finding") // empty in a healthy cluster
 		})
 		require.Equal(t, []string{
-			"cursor by namespace_id plan_at", "cursor by partition id", "cursor_skip by namespace_id",
+			"cluster", "cursor by namespace_id plan_at", "cursor by partition id", "cursor_skip by namespace_id",
 			"dead_letter by queue_id", "job by namespace_id", "job by namespace_id state",
 			"job by partition cursor_id", "job by partition id", "partition", "queue",
 			"run_history by queue_id ended ended_at", "session", "stat_minute by namespace_id queue_id minute",
