@@ -117,7 +117,7 @@ func (v *runFilter) add(cmd *cobra.Command) {
 	f := cmd.Flags()
 	v.states = usage.NewChoice(f, "state", "%s; may be repeated", slices.Concat(liveStates, endStates)...)
 	v.states.Repeat = true
-	f.StringVar(&v.reason, "reason", "", "the reason it ended with, such as overlap")
+	f.StringVar(&v.reason, "reason", "", "the reason it ended with, such as overlap, or several with commas")
 	f.StringVar(&v.queue, "queue", "", "name of a queue")
 	usage.TimeFlag(f, &v.dueFrom, "due-from", "due at this time or later")
 	usage.TimeFlag(f, &v.dueTo, "due-to", "due before this time")

@@ -35,7 +35,7 @@ const (
                OR @retrying AND r.run_at > now() AND r.attempt > 0 AND r.deferred_from IS NULL
                OR @due AND (r.run_at <= now() OR r.deferred_from IS NOT NULL)))
       AND (@queue = 0 OR r.queue_id = @queue) AND r.due_at >= @due_from AND r.due_at < @due_before`
-	wantEnded = `(@reason = '' OR h.reason = @reason) AND (@queue = 0 OR h.queue_id = @queue)
+	wantEnded = `(@reason = '' OR h.reason = ANY (string_to_array(@reason, ','))) AND (@queue = 0 OR h.queue_id = @queue)
       AND h.due_at >= @due_from AND h.due_at < @due_before
       AND h.ended_at >= @ended_from AND h.ended_at < @ended_before`
 )

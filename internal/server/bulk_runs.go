@@ -29,7 +29,7 @@ func (s *Server) registerBulkRuns() {
 type RunsFilter struct {
 	Job       string     `json:"job,omitempty" maxLength:"600" doc:"Id or name of the job."`
 	State     []RunState `json:"state,omitempty" maxItems:"5" doc:"States of the runs."`
-	Reason    string     `json:"reason,omitempty" maxLength:"40" doc:"Reason of the end." example:"overlap"`
+	Reason    string     `json:"reason,omitempty" maxLength:"300" doc:"Reason of the end, or several with commas." example:"overlap"`
 	Queue     string     `json:"queue,omitempty" maxLength:"63" doc:"Name of the queue."`
 	DueFrom   time.Time  `json:"due_from,omitzero" required:"false" doc:"Due at this time or later."`
 	DueTo     time.Time  `json:"due_to,omitzero" required:"false" doc:"Due before this time."`

@@ -81,7 +81,7 @@ func (s *Server) registerRuns() {
 type RunFilter struct {
 	State []RunState `query:"state,explode" maxItems:"9" doc:"One or more states. Repeat it, or use commas."`
 
-	Reason    string    `query:"reason" maxLength:"40" doc:"Reason of the end." example:"overlap"`
+	Reason    string    `query:"reason" maxLength:"300" doc:"Reason of the end, or several with commas." example:"overlap"`
 	Queue     string    `query:"queue" maxLength:"63" doc:"Name of the queue."`
 	DueFrom   time.Time `query:"due_from" doc:"Due at this time or later."`
 	DueTo     time.Time `query:"due_to" doc:"Due before this time."`

@@ -163,6 +163,7 @@ func TestRunsAreListedByPages(t *testing.T) {
 		"/runs?page_size=3&state=failed,succeeded":                 14,
 		"/runs?page_size=3&reason=rejected":                        7,
 		"/runs?page_size=3&reason=overlap":                         0,
+		"/runs?page_size=3&reason=overlap,rejected":                7,
 		"/runs?page_size=3&queue=slow":                             7,
 		"/runs?page_size=3&queue=none":                             0,
 		"/runs?page_size=3&state=due":                              1,

@@ -4180,7 +4180,7 @@ type RunsFilter struct {
 	// Queue Name of the queue.
 	Queue string `json:"queue,omitempty,omitzero"`
 
-	// Reason Reason of the end.
+	// Reason Reason of the end, or several with commas.
 	//
 	// Examples: overlap
 	Reason string `json:"reason,omitempty,omitzero"`
@@ -4971,7 +4971,7 @@ type ListJobRunsParams struct {
 	// State One or more states. Repeat it, or use commas.
 	State *[]RunState `form:"state,omitempty" json:"state,omitempty"`
 
-	// Reason Reason of the end.
+	// Reason Reason of the end, or several with commas.
 	Reason *string `form:"reason,omitempty" json:"reason,omitempty"`
 
 	// Queue Name of the queue.
@@ -5226,7 +5226,7 @@ type ListRunsParams struct {
 	// State One or more states. Repeat it, or use commas.
 	State *[]RunState `form:"state,omitempty" json:"state,omitempty"`
 
-	// Reason Reason of the end.
+	// Reason Reason of the end, or several with commas.
 	Reason *string `form:"reason,omitempty" json:"reason,omitempty"`
 
 	// Queue Name of the queue.
