@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { ceiling, decades, laneMark, logShare, tick, missedIn, segments } from './chart';
+import { ceiling, decades, laneMark, logShare, tick, noticed, segments, skippedRuns } from './chart';
 
 it('the axis ends at or above the largest bar', () => {
   fc.assert(fc.property(fc.nat(10_000_000), (n) => {
@@ -39,9 +39,17 @@ it('the scale of lateness has up to three lines, the highest at its end', () => 
   expect(decades(100_000).map(tick)).toEqual(['100 s', '1 s', '10 ms']);
 });
 
-it('says what was missed, and leaves gaps in the line', () => {
+it('says when it was noticed what was missed, and leaves gaps in the line', () => {
   const at = (i: number, missed: number) => ({ at: new Date(i * 60_000).toISOString(), missed }) as never;
-  expect(missedIn([at(0, 0), at(1, 3), at(2, 0), at(3, 4)])).toEqual({ count: 7, from: 60_000, to: 180_000 });
-  expect(missedIn([at(0, 0)])).toBeUndefined();
+  expect(noticed([at(0, 0), at(1, 3), at(2, 0), at(3, 4)])).toBe('Noticed from 00:01 to 00:03 UTC.');
+  expect(noticed([at(0, 0), at(1, 3)])).toBe('Noticed at 00:01 UTC.');
+  expect(noticed([at(0, 0)])).toBe('');
   expect(segments([1, 2, undefined, 3])).toEqual([[[0, 1], [1, 2]], [[3, 3]]]);
+});
+
+it('the numbers of skipped runs lead to what they count', () => {
+  const counted = ['missed', 'overlap', 'missed_max', 'expired'].map((reason) => ({ reason, count: 1 }));
+  expect(skippedRuns(counted, true).reason).toBe('missed,missed_max');
+  expect(skippedRuns(counted, false).reason).toBe('overlap,expired');
+  expect(skippedRuns([], false)).toEqual({ state: 'skipped', within: '1h' });
 });

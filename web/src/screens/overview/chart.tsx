@@ -2,7 +2,7 @@ import { useState } from 'react';
 import type { Schemas } from '../../api/client';
 import { count, plural, short } from '../../lib/number';
 import { clock, duration } from '../../lib/time';
-import { Mark, type Kind } from '../../ui/mark';
+import { kindOf, Mark, type Kind } from '../../ui/mark';
 import { Section } from '../../ui/page';
 import css from './overview.module.css';
 
@@ -45,11 +45,17 @@ export function laneMark(m: Minute): Kind | null {
   return m.skipped > 0 ? 'skipped' : null;
 }
 
-/** What was missed in these minutes, and from which minute to which; undefined: nothing. */
-export function missedIn(minutes: Minute[]): { count: number; from: number; to: number } | undefined {
-  const some = minutes.filter((m) => m.missed > 0);
-  if (some.length === 0) return undefined;
-  return { count: some.reduce((n, m) => n + m.missed, 0), from: Date.parse(some[0]!.at), to: Date.parse(some[some.length - 1]!.at) };
+/** When nodes noticed what had been missed: after an outage, not in it. */
+export function noticed(minutes: Minute[]): string {
+  const at = minutes.filter((m) => m.missed > 0).map((m) => clock(Date.parse(m.at)));
+  if (at.length === 0) return '';
+  return at.length === 1 ? `Noticed at ${at[0]} UTC.` : `Noticed from ${at[0]} to ${at[at.length - 1]} UTC.`;
+}
+
+/** Skipped runs of the last hour, missed or for another reason: exactly the reasons that the overview counted. */
+export function skippedRuns(counted: Schemas['SkippedCount'][], missed: boolean): Record<string, string> {
+  const reasons = counted.map((s) => s.reason).filter((reason) => (kindOf({ state: 'skipped', reason }) === 'missed') === missed);
+  return { state: 'skipped', within: '1h', ...(reasons.length > 0 && { reason: reasons.join(',') }) };
 }
 
 /** Lines through the values that there are. Where there is none, the line has a gap. */

@@ -12,7 +12,7 @@ import { kindOf, Mark, Spark, type Kind } from '../../ui/mark';
 import { Section, usePageTitle } from '../../ui/page';
 import { Loaded } from '../../ui/state';
 import { useNow } from '../../ui/when';
-import { LastHour, missedIn } from './chart';
+import { LastHour, noticed, skippedRuns } from './chart';
 import css from './overview.module.css';
 
 type Overview = Schemas['Overview'];
@@ -38,7 +38,7 @@ function Content({ o }: { o: Overview }) {
       <header className={css.verdict}>
         <div>
           <Verdict o={o} />
-          <Missed minutes={o.minutes} />
+          <Missed o={o} />
         </div>
         <Ledger o={o} />
       </header>
@@ -116,25 +116,23 @@ function Verdict({ o }: { o: Overview }) {
 }
 
 /** Occurrences that no node was there for. They are over, and the verdict of now does not have them. */
-function Missed({ minutes }: { minutes: Overview['minutes'] }) {
-  const missed = missedIn(minutes);
-  if (!missed) return null;
+function Missed({ o }: { o: Overview }) {
+  const { missed } = o.ended_1h;
+  if (missed === 0) return null;
   return (
     <p className={css.missed}>
       <Mark kind="missed" label="" />
       <span>
-        <b className="num">{plural(missed.count, 'occurrence was', 'occurrences were')} missed</b>{' '}
-        {missed.from === missed.to ? `at ${clock(missed.from)}` : `from ${clock(missed.from)} to ${clock(missed.to)}`} UTC, when no node
-        served them.{' '}
-        <Link to="/runs" search={missedRuns as never}>
-          See which, and backfill them
-        </Link>
+        <b className="num">
+          {o.skipped_1h_more && 'At least '}
+          {plural(missed, 'occurrence was', 'occurrences were')} missed
+        </b>{' '}
+        in the last hour, when no node served them. {noticed(o.minutes)} The timeline of{' '}
+        <Link to="/jobs">each job</Link> shows which, and backfills them.
       </span>
     </p>
   );
 }
-
-const missedRuns = { state: 'skipped', reason: 'missed', within: '1h' };
 
 function Ledger({ o }: { o: Overview }) {
   if (!o.audit.until)
@@ -169,8 +167,8 @@ function Numbers({ o }: { o: Overview }) {
     ['Running', capped(o.running, o.late.more), '/runs', { state: 'running' }],
     ['Waiting', capped(o.accepted + o.retrying, o.late.more), '/runs', { state: 'accepted,retrying' }],
     ['Failed, 1 h', count(o.ended_1h.failed) + more, '/runs', { state: 'failed', within: '1h' }, o.ended_1h.failed > 0],
-    ['Missed, 1 h', count(o.ended_1h.missed) + more, '/runs', missedRuns, o.ended_1h.missed > 0],
-    ['Skipped, 1 h', count(o.ended_1h.skipped) + more, '/runs', { state: 'skipped', within: '1h' }],
+    ['Missed, 1 h', capped(o.ended_1h.missed, o.skipped_1h_more), '/runs', skippedRuns(o.skipped_1h, true), o.ended_1h.missed > 0],
+    ['Skipped, 1 h', capped(o.ended_1h.skipped, o.skipped_1h_more), '/runs', skippedRuns(o.skipped_1h, false)],
     ['Dead letters', capped(o.dead_letters.count, o.dead_letters.more), '/dead-letters', {}, o.dead_letters.count > 0],
   ];
   return (

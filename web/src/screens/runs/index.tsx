@@ -124,7 +124,7 @@ function fields(mode: Mode): Field[] {
   const states = mode === 'live' ? liveStates : mode === 'ended' ? endedStates : [...liveStates, ...endedStates];
   const ended: Field[] = [
     {
-      key: 'reason', label: 'Reason', free: 'Such as attempts, overlap, missed_window',
+      key: 'reason', label: 'Reason', multi: true, free: 'Such as attempts, overlap, missed_window',
       options: reasons.map(option),
     },
     {
