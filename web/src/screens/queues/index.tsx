@@ -162,7 +162,7 @@ export function Troubles({ list }: { list: Trouble[] }) {
             <Link to="/queues/$queue" params={{ queue: t.queue }}>
               {t.queue}
             </Link>{' '}
-            {t.due === 1 ? 'waits' : 'wait'}.
+            {t.due === 1 ? 'waits' : 'wait, some or all of them for it'}.
           </span>
         </li>
       ))}

@@ -78,10 +78,13 @@ it('only queues with due runs and no worker are in trouble', () => {
 it('says what holds due runs back', () => {
   const planned = { planned_1m: 0, planned_1m_more: false };
   const counts = { due: 153, running: 0, waiting: 150, ...planned, workers: 0, more: false, handlers_without_worker: [] };
-  const q = (more: object, c: object = {}) => heldBy({ name: 'q', paused: false, ...more, counts: { ...counts, ...c } } as never);
+  const q = (more: object, c: object = {}, handler?: string) =>
+    heldBy({ name: 'q', paused: false, ...more, counts: { ...counts, ...c } } as never, handler);
   expect(q({ paused: true })).toBe('the queue is paused');
   expect(q({ rate: '30/m' })).toBe('limited by its rate, 30/m: about 5 min for those that wait');
   expect(q({ max_running: 5 }, { running: 5 })).toBe('limited to 5 running');
-  expect(q({}, { handlers_without_worker: ['a'] })).toBe('no worker for a');
+  expect(q({}, { handlers_without_worker: ['a', 'c'] }, 'a')).toBe('no worker for a');
+  expect(q({}, { handlers_without_worker: ['a', 'c'] }, 'b')).toBeUndefined();
+  expect(q({ rate: '30/m' }, { handlers_without_worker: ['a', 'c'] }, 'b')).toContain('30/m');
   expect(q({ paused: true }, { due: 0, waiting: 0 })).toBeUndefined();
 });

@@ -51,12 +51,12 @@ export function changesOf(before: Limits, after: Limits): { name: string; before
 
 const perMs = { s: 1000, m: 60_000, h: 3_600_000 } as const;
 
-/** What keeps the due runs of a queue from starting, in words, as far as its state tells; undefined: nothing does. */
-export function heldBy(q: Queue): string | undefined {
+/** What keeps the due runs of a queue, or of a handler, from starting, in words, as far as its state tells; undefined: nothing does. */
+export function heldBy(q: Queue, handler = ''): string | undefined {
   const c = q.counts;
   if (!c || c.due + c.waiting === 0) return undefined;
   if (q.paused) return 'the queue is paused';
-  if (c.handlers_without_worker.length > 0) return `no worker for ${named(c.handlers_without_worker)}`;
+  if (c.handlers_without_worker.includes(handler)) return `no worker for ${handler}`;
   if (c.waiting === 0) return undefined;
   if (q.max_running && c.running >= q.max_running) return `limited to ${q.max_running} running`;
   const [, n, unit] = /^(\d+)\/([smh])$/.exec(q.rate ?? '') ?? [];

@@ -7,6 +7,7 @@ import { kindOf, Outcome, reasonText, word, type Kind } from '../../ui/mark';
 import type { Column } from '../../ui/table';
 import { Ago, Took, When } from '../../ui/when';
 import { now } from '../../lib/time';
+import { heldBy, type Queue } from '../queues/limits';
 import type { Mode } from './filter';
 import css from './runs.module.css';
 
@@ -28,12 +29,12 @@ const none = <span className="dim">–</span>;
 
 const took = (r: Run): number | undefined => (r.started_at && r.ended_at ? Date.parse(r.ended_at) - Date.parse(r.started_at) : undefined);
 
-/** Why due runs of a queue wait, by the queue's name. */
-export const HeldContext = createContext<Record<string, string>>({});
+/** The queues of due runs, by name. */
+export const HeldContext = createContext<Record<string, Queue>>({});
 
 function Detail({ run }: { run: Run }) {
-  const held = useContext(HeldContext)[run.queue];
-  const why = run.progress ?? run.message ?? (run.state === 'due' ? held : '') ?? '';
+  const queue = useContext(HeldContext)[run.queue];
+  const why = run.progress ?? run.message ?? (run.state === 'due' && queue ? heldBy(queue, run.handler) : '') ?? '';
   return (
     <span title={run.message ?? run.progress}>
       {run.origin !== 'schedule' && <span className={css.origin}><Tag>{run.origin}</Tag></span>}

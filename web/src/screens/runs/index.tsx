@@ -17,7 +17,6 @@ import { Table } from '../../ui/table';
 import { now } from '../../lib/time';
 import { queueOptions } from '../jobs/fields';
 import { HeldContext, columnsOf, type Run } from './columns';
-import { heldBy } from '../queues/limits';
 import { bulkFilter, endedStates, filterKeys, liveStates, modeOf, runsQuery, seenAttempts, type Mode } from './filter';
 
 const noun: [string, string] = ['run', 'runs'];
@@ -53,8 +52,7 @@ export default function Runs() {
     key: ['queues', 'held'], enabled: due, every: 10_000,
     get: (signal) => unwrap(api.GET('/api/v1/queues', { params: { query: { include: 'counts', page_size: 200 } }, signal })),
   });
-  const held: Record<string, string> = {};
-  for (const q of due ? queues.data?.items ?? [] : []) held[q.name] = heldBy(q) ?? '';
+  const held = Object.fromEntries((due ? queues.data?.items ?? [] : []).map((q) => [q.name, q]));
   const short = !!list.last && list.last.items.length < size;
   const scope = (all: boolean, bulk: Bulk): BulkScope => {
     if (!all) {
