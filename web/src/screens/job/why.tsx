@@ -9,8 +9,8 @@ import { Button, Command, TextButton } from '../../ui/control';
 import { kindOf, Mark, reasonText, type Kind } from '../../ui/mark';
 import { Loaded } from '../../ui/state';
 import { When } from '../../ui/when';
-import { now } from '../../lib/time';
 import { BackfillDialog } from './backfill';
+import { useJobDialogs } from './dialogs';
 import css from './why.module.css';
 
 type Story = Schemas['Story'];
@@ -37,6 +37,7 @@ const label = (s: Story): string => s.code.replaceAll('_', ' ') + (s.reason ? `:
 export function WhyPanel({ job, at, choose, close }: { job: Job; at: string; choose: (at: string) => void; close: () => void }) {
   const { may } = useSession();
   const [backfill, setBackfill] = useState<string | null>(null);
+  const { show, dialog } = useJobDialogs();
   const why = useData({
     key: ['why', job.id, at],
     get: (signal) => unwrap(api.GET('/api/v1/jobs/{job}/why', { params: { path: { job: job.id }, query: { at } }, signal })),
@@ -61,12 +62,15 @@ export function WhyPanel({ job, at, choose, close }: { job: Job; at: string; cho
                   )}
                   <div className={css.acts}>
                     {s.run && <Link to="/runs/$run" params={{ run: s.run.id }}
-                      className={css.run}>{ran(s) ? 'Open the run' : 'Open its entry'}</Link>}
+                      className={css.run}>{suggests(s, 'run', 'retry') ? 'Open the run to retry it'
+                        : ran(s) ? 'Open the run' : 'Open its entry'}</Link>}
                     {s.code.startsWith('queue_') && <Link to="/queues/$queue" params={{ queue: job.queue ?? 'default' }}
                       className={css.run}>Open the queue</Link>}
-                    {may('operator') && mayBackfill(s) && (
-                      <Button tone={s.code === 'skipped' || s.code === 'unplanned' ? 'primary' : 'plain'}
-                        onClick={() => setBackfill(s.due_at)}>Backfill this occurrence</Button>
+                    {may('operator') && suggests(s, 'job', 'backfill') && (
+                      <Button tone="primary" onClick={() => setBackfill(s.due_at)}>Backfill this occurrence</Button>
+                    )}
+                    {may('operator') && suggests(s, 'job', 'trigger') && (
+                      <Button onClick={() => show('trigger', job)}>Trigger the job</Button>
                     )}
                     <CopyLink job={job} at={s.due_at} />
                   </div>
@@ -79,6 +83,7 @@ export function WhyPanel({ job, at, choose, close }: { job: Job; at: string; cho
         )}
       </Loaded>
       <span className={css.close}><Button tone="quiet" iconOnly icon="close" onClick={close}>Close the occurrence</Button></span>
+      {dialog}
       {backfill && <BackfillDialog job={job} at={backfill} close={() => setBackfill(null)} />}
     </section>
   );
@@ -86,10 +91,9 @@ export function WhyPanel({ job, at, choose, close }: { job: Job; at: string; cho
 
 const ran = (s: Story): boolean => s.code !== 'skipped' && s.code !== 'planned';
 
-const past = (s: Story): boolean => Date.parse(s.due_at) < now();
-
-const mayBackfill = (s: Story): boolean => past(s)
-  && ['skipped', 'unplanned', 'failed', 'cancelled', 'succeeded', 'paused', 'created_later', 'forgotten', 'archived'].includes(s.code);
+/** Whether the server suggests a command of the CLI, which works for this occurrence. */
+export const suggests = (s: Pick<Story, 'commands'>, ...command: string[]): boolean =>
+  !!s.commands?.some((c) => command.every((word, i) => c[i] === word));
 
 function CopyLink({ job, at }: { job: Job; at: string }) {
   const [done, setDone] = useState(false);
