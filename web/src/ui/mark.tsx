@@ -200,7 +200,8 @@ export function Spark({ kinds, size = 10 }: { kinds: Kind[]; size?: number }) {
 }
 
 const reasons: Record<string, string> = {
-  attempts: 'all attempts failed', rejected: 'the target rejected it', lost: 'its node or worker was lost', gone: 'the target is gone',
+  attempts: 'all attempts failed', rejected: 'another attempt would fail too', lost: 'its node or worker was lost',
+  gone: 'the target is gone',
   unknown_outcome: 'the outcome is not known', overlap: 'another run was live', overlap_limit: 'too many runs waited',
   missed: 'no node served it', missed_window: 'missed, and too old to catch up', missed_max: 'missed, and more than are caught up',
   paused: 'the job was paused', expired: 'its deadline passed', replaced: 'a newer run replaced it', calendar: 'excluded by a calendar',
