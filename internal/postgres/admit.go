@@ -165,15 +165,15 @@ func (e *Engine) admit(ctx context.Context, s *admissions) error {
 				continue
 			}
 			replacing = append(replacing, a)
-			starts = append(starts, a)
 		case job.AdmitStart:
 			starts = append(starts, a)
 		}
 	}
-	if err := s.endReplaced(ctx, &batch, replacing); err != nil {
+	replacing, err := s.endReplaced(ctx, &batch, replacing)
+	if err != nil {
 		return err
 	}
-	return e.startAdmitted(ctx, s, &batch, starts)
+	return e.startAdmitted(ctx, s, &batch, append(starts, replacing...))
 }
 
 // end moves a run to history, without an attempt that says how it went.
@@ -184,11 +184,12 @@ func (s *admissions) end(batch *pgx.Batch, k job.Key, queue int32, how job.Ended
 	pool.LedgerOf(s.tx).Ended(queue, how, reason, 1)
 }
 
-// endReplaced ends the live runs of jobs, which frees their permits. Their attempts
-// may still be under way; what they report is fenced.
-func (s *admissions) endReplaced(ctx context.Context, batch *pgx.Batch, by []*admission) error {
+// endReplaced ends the live runs of jobs, which frees their permits, and returns the
+// runs that replace them. Their attempts may still be under way; what they report is
+// fenced. If another transaction has a live run, Admit has to be called again.
+func (s *admissions) endReplaced(ctx context.Context, batch *pgx.Batch, by []*admission) ([]*admission, error) {
 	if len(by) == 0 {
-		return nil
+		return nil, nil
 	}
 	keys := make([]job.Key, len(by))
 	for i, a := range by {
@@ -197,20 +198,31 @@ func (s *admissions) endReplaced(ctx context.Context, batch *pgx.Batch, by []*ad
 	columns := splitKeys(keys)
 	rows, err := s.tx.Query(ctx, admitLive, columns.partition, columns.job)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	var k job.Key
-	var queue int32
-	var attempt int16
-	var trace string
+	type liveRun struct {
+		job.End
+		queue int32
+	}
+	live := map[uuid.UUID][]liveRun{}
+	r := liveRun{End: job.End{Ended: job.EndedCancelled}}
 	_, err = pgx.ForEachRow(rows, []any{
-		&k.Partition, raw(&k.Job), &k.DueAt, &k.Seq, &queue, &attempt, &trace,
+		&r.Key.Partition, raw(&r.Key.Job), &r.Key.DueAt, &r.Key.Seq, &r.queue, &r.Attempt, &r.Trace,
 	}, func() error {
-		s.end(batch, k, queue, job.EndedCancelled, job.ReasonReplaced)
-		pool.LedgerOf(s.tx).Run(job.End{Key: k, Attempt: attempt, Ended: job.EndedCancelled, Trace: trace})
+		live[r.Key.Job] = append(live[r.Key.Job], r)
 		return nil
 	})
-	return err
+	return slices.DeleteFunc(by, func(a *admission) bool {
+		runs := live[a.key.Job]
+		if len(runs) < a.in.Running {
+			return true
+		}
+		for _, r := range runs {
+			s.end(batch, r.Key, r.queue, r.Ended, job.ReasonReplaced)
+			pool.LedgerOf(s.tx).Run(r.End)
+		}
+		return false
+	}), err
 }
 
 // startAdmitted sends the batch and starts the runs that get their permits.

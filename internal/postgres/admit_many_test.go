@@ -10,6 +10,41 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
+// TestAReplacementDoesNotWaitForAChangeOfItsJob: a change locks the runs of a job from the oldest on, so the live run
+// before the one that replaces it. Admit has the latter, and must not wait for the former.
+func TestAReplacementDoesNotWaitForAChangeOfItsJob(t *testing.T) {
+	t.Parallel()
+	b := setupLimits(t)
+	live := b.due(1, func(_ int, d *job.Definition) { d.Overlap, d.Queue = job.OverlapReplace, "wide" })[0]
+	admitted, err := b.store.AdmitOne(t.Context(), b.session, live, time.Second)
+	require.NoError(t, err)
+	require.NotNil(t, admitted.Attempt)
+	replaces, err := b.store.TriggerJob(t.Context(), job.ChangeParams{Namespace: b.namespace, ID: live.Job}, nil)
+	require.NoError(t, err)
+	tx := b.begin()
+	const lockRuns = `SELECT FROM run WHERE job_id = $1 AND (state <> 0) = $2 FOR UPDATE NOWAIT`
+	_, err = tx.Exec(t.Context(), lockRuns, live.Job, true)
+	require.NoError(t, err)
+	type result struct {
+		job.Admitted
+		error
+	}
+	done := make(chan result, 1)
+	go func() {
+		out, err := b.store.AdmitOne(t.Context(), b.session, replaces, time.Second)
+		done <- result{out, err}
+	}()
+	b.awaitLocks(1, func() bool { return len(done) > 0 })
+	_, err = tx.Exec(t.Context(), lockRuns, live.Job, false)
+	require.NoError(t, err, "Admit has the run, and waits for the live one")
+	require.Equal(t, result{}, <-done)
+	require.NoError(t, tx.Commit(t.Context()))
+	admitted, err = b.store.AdmitOne(t.Context(), b.session, replaces, time.Second)
+	require.NoError(t, err)
+	require.NotNil(t, admitted.Attempt)
+	require.Equal(t, 1, b.count(`run_history WHERE reason = 'replaced'`))
+}
+
 // TestAdmitDecidesAboutManyJobs: one call decides about runs of different jobs, each by its own policy. A run that
 // replaces others and gets no permit ends none of them, and keeps the others from nothing.
 func TestAdmitDecidesAboutManyJobs(t *testing.T) {
