@@ -1,8 +1,8 @@
 -- Catch up: lists the runs that were planned, have not started, and came due while no node served their partition, and
 -- what their job says about them. $1 partitions, $2 and $3 since when and until when, $4 maximum number. The operator
 -- decides about runs that a restore of the database holds. The primary key reads each partition once, in the order of
--- jobs. A job that has used up max_runs ends after the last planned run, and may get others instead of those: its end is
--- that of its schedule.
+-- jobs. A job that has used up max_runs ends after the last planned run, and may get others instead of those: its end
+-- is that of its schedule.
 SELECT r.partition, r.job_id, r.due_at, j.cursor_id, j.end_at, j.runs_left IS NOT NULL
 FROM (SELECT unnest($1::smallint[]) AS partition, unnest($2::timestamptz[]) AS missed_from,
              unnest($3::timestamptz[]) AS missed_until) p, LATERAL (
