@@ -95,10 +95,10 @@ func (h *Handlers) createJobs(ctx context.Context, in *createJobsInput) (*create
 	var failure *rest.Problem
 	written := false
 	part := int16(0)
-	listed, names := maxListed, map[string]bool{}
+	b := bulk{maxListed, map[string]bool{}, in.Existing == "replace"}
 	for chunk := range slices.Chunk(lines, job.MaxBulk) {
 		once := bulkPart(string(in.IdempotencyKey), part, request)
-		results, err := h.saveChunk(ctx, once, chunk, &listed, names, in.Existing == "replace")
+		results, err := h.saveChunk(ctx, once, chunk, &b)
 		if errors.Is(err, job.ErrKeyUsed) {
 			return nil, err
 		}
@@ -167,27 +167,33 @@ func splitLines(body []byte) (out []line, err error) {
 	return out, nil
 }
 
+// bulk is what the chunks of a bulk share.
+type bulk struct {
+	listed  int             // how many problems may still be listed
+	names   map[string]bool // of earlier lines
+	replace bool
+}
+
 // saveChunk creates the jobs of some lines in one transaction, and then replaces those that exist, if that is wanted.
-// listed is how many problems may still be listed, and names are those of earlier lines.
 func (h *Handlers) saveChunk(
-	ctx context.Context, once *job.IdempotentRequest, chunk []line, listed *int, names map[string]bool, replace bool,
+	ctx context.Context, once *job.IdempotentRequest, chunk []line, b *bulk,
 ) ([]BulkItem, error) {
 	p := rest.Principal(ctx)
 	results := make([]BulkItem, len(chunk))
-	params := job.BulkParams{Namespace: p.Namespace, Actor: p.Actor(), Idempotent: once, Replace: replace}
+	params := job.BulkParams{Namespace: p.Namespace, Actor: p.Actor(), Idempotent: once, Replace: b.replace}
 	check := h.targetCheck(ctx)
 	var resultOf []int // index into results, for each job in params
 	for i, l := range chunk {
 		results[i].Line = l.number
-		d, err := lineDefinition(l.text, check, replace)
-		if name := d.Definition.Name; err == nil && names[name] {
+		d, err := lineDefinition(l.text, check, b.replace)
+		if name := d.Definition.Name; err == nil && b.names[name] {
 			err = fmt.Errorf("%w: %q is also the name of another job of this request", job.ErrConflict, name)
 		}
 		if err != nil {
-			results[i].Problem = h.api.Problem(ctx, err).Within(listed)
+			results[i].Problem = h.api.Problem(ctx, err).Within(&b.listed)
 			continue
 		}
-		names[d.Definition.Name] = true
+		b.names[d.Definition.Name] = true
 		params.Jobs, resultOf = append(params.Jobs, d), append(resultOf, i)
 	}
 	fill := func(made []job.BulkResult) []BulkItem {
