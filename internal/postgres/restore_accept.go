@@ -106,9 +106,9 @@ WITH gone AS (
     RETURNING *
 )
 INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, ended_at, ended, attempt, origin, status,
-                         queue_id, reason, attempts, idempotency_key, trace)
+                         queue_id, reason, attempts, idempotency_key, trace, payload)
 SELECT partition, seq, version, job_id, due_at, run_at, now(), 4 /* skipped */, attempt, origin, 0,
-       queue_id, $5, attempts, idempotency_key, trace
+       queue_id, $5, attempts, idempotency_key, trace, payload
 FROM gone`
 
 // skipHeld moves the pending runs that are held to history. Plan has skipped the occurrences that had no run.

@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -291,6 +292,27 @@ func TestAcceptARestoreOfAOneOff(t *testing.T) {
 	require.NoError(t, err)
 	b.catchUp(session)
 	require.Len(t, b.claim(session, b.pendingKeys(one)), 1)
+}
+
+// A triggered run that an accepted restore skips can be retried with its own payload.
+func TestASkippedTriggerKeepsItsPayload(t *testing.T) {
+	t.Parallel()
+	b := setupJobs(t)
+	d := definition("triggered", everyHour)
+	d.Payload = json.RawMessage(`"of the job"`)
+	j := b.create(d)
+	later := job.ChangeParams{Namespace: j.Namespace, ID: j.ID, At: b.now().Add(5 * time.Minute)}
+	key, err := b.store.TriggerJob(t.Context(), later, json.RawMessage(`"of the trigger"`))
+	require.NoError(t, err)
+	session := b.restored(j)
+	r := b.restore()
+	_, err = b.store.AcceptRestore(t.Context(), job.AcceptParams{From: r.From, To: r.Until})
+	require.NoError(t, err)
+	key.DueAt = key.DueAt.Add(-20 * time.Minute) // as restored moves it
+	require.NoError(t, b.store.RetryRun(t.Context(), job.RunParams{Namespace: j.Namespace, Key: key}))
+	claimed := b.claim(session, []job.Key{key})
+	require.Len(t, claimed, 1)
+	require.JSONEq(t, `"of the trigger"`, string(claimed[0].Payload))
 }
 
 // Neither an outage nor a failover is a restore.
