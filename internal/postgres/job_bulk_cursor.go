@@ -62,6 +62,11 @@ type cursorAt struct {
 	key       [32]byte
 }
 
+// compare is the order in which all transactions insert cursors, so that they do not wait for each other.
+func (k cursorAt) compare(other cursorAt) int {
+	return cmp.Or(cmp.Compare(k.partition, other.partition), bytes.Compare(k.key[:], other.key[:]))
+}
+
 const lockCursorsByKey = `
 SELECT c.partition, c.key, c.id, c.next_due_at, c.after_job
 FROM (SELECT unnest($1::smallint[]) AS partition, unnest($2::bytea[]) AS key) k
@@ -137,7 +142,7 @@ type cursorColumns struct {
 	next       []*time.Time
 }
 
-// cursorKeys lists the cursors that are wanted and not found yet, in the order in which all transactions insert them.
+// cursorKeys lists the cursors that are wanted and not found yet, in the order of compare.
 func cursorKeys(wanted map[cursorAt]*definition, found map[cursorAt]cursor) (k cursorColumns) {
 	var missing []cursorAt
 	for at := range wanted {
@@ -145,9 +150,7 @@ func cursorKeys(wanted map[cursorAt]*definition, found map[cursorAt]cursor) (k c
 			missing = append(missing, at)
 		}
 	}
-	slices.SortFunc(missing, func(a, b cursorAt) int {
-		return cmp.Or(cmp.Compare(a.partition, b.partition), bytes.Compare(a.key[:], b.key[:]))
-	})
+	slices.SortFunc(missing, cursorAt.compare)
 	for i := range missing {
 		k.partition, k.key = append(k.partition, missing[i].partition), append(k.key, missing[i].key[:])
 		k.definition = append(k.definition, wanted[missing[i]])

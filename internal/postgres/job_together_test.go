@@ -97,6 +97,37 @@ func TestManyChangesShareTheirRoundTrips(t *testing.T) {
 	require.GreaterOrEqual(t, last.Seq, int64(5*jobs), "each change has its entry")
 }
 
+// TestAJobMayTakeTheCursorThatAnotherOneLeaves: in the same change, one job leaves a cursor and another one moves to it.
+func TestAJobMayTakeTheCursorThatAnotherOneLeaves(t *testing.T) {
+	t.Parallel()
+	b := setupBulk(t, nil)
+	jobs := b.createJobs(200)
+	slices.SortStableFunc(jobs, func(a, b job.Job) int { return cmp.Compare(a.Partition, b.Partition) })
+	shift := func(by int) {
+		updates := make([]job.UpdateParams, len(jobs))
+		for i, j := range jobs {
+			j.Schedule = schedule.Spec{Cron: fmt.Sprintf("%d 2 * * *", i%3+by)}
+			updates[i] = job.UpdateParams{Namespace: bulkNamespaceID, ID: j.ID, Definition: j.Definition}
+		}
+		for _, out := range b.store.UpdateMany(t.Context(), updates) {
+			require.NoError(t, out.Err)
+		}
+	}
+	number := func(sql string) (n int) {
+		require.NoError(t, b.pool.QueryRow(t.Context(), sql).Scan(&n))
+		return n
+	}
+	const lost = `SELECT count(*) FROM job j
+		WHERE NOT EXISTS (SELECT FROM cursor c WHERE c.partition = j.partition AND c.id = j.cursor_id)`
+	const empty = `SELECT count(*) FROM cursor c
+		WHERE NOT EXISTS (SELECT FROM job j WHERE c.partition = j.partition AND c.id = j.cursor_id)`
+	for by := range 4 {
+		shift(by)
+		require.Zero(t, number(lost), "jobs without a cursor")
+		require.Zero(t, number(empty), "cursors without a job")
+	}
+}
+
 // TestAJobThatCannotBeUpdatedDoesNotHinderOthers: the others of its transaction are changed.
 func TestAJobThatCannotBeUpdatedDoesNotHinderOthers(t *testing.T) {
 	t.Parallel()

@@ -90,8 +90,12 @@ func (a *API) update(ctx context.Context, tx pgx.Tx, in []job.UpdateParams, want
 	}
 	out := make([]job.Change, len(jobs))
 	var batch pgx.Batch
-	for i, c := range jobs {
-		d := wanted[i]
+	var left struct {
+		partitions []int16
+		cursors    []int64
+	}
+	for _, i := range inCursorOrder(to) {
+		c, d := jobs[i], wanted[i]
 		u := update{
 			change: c, new: d, queue: queues[d.Queue], actor: in[i].Actor, rollback: in[i].Rollback, step: a.step,
 		}
@@ -112,6 +116,12 @@ func (a *API) update(ctx context.Context, tx pgx.Tx, in []job.UpdateParams, want
 		}
 		out[i] = job.Change{Now: c.now, Changed: true}
 		u.write(&batch, &out[i].Job)
+		if u.to.id != c.job.cursor {
+			left.partitions, left.cursors = append(left.partitions, c.job.Partition), append(left.cursors, c.job.cursor)
+		}
+	}
+	if len(left.cursors) > 0 { // after all jobs, because one may move to the cursor that another one leaves
+		batch.Queue(dropCursors, left.partitions, left.cursors)
 	}
 	if len(s.adds) > 0 {
 		s.adds.read(&batch, namespace, &s.quotas)
@@ -120,6 +130,16 @@ func (a *API) update(ctx context.Context, tx pgx.Tx, in []job.UpdateParams, want
 		return nil, err
 	}
 	return out, s.end(ctx, namespace)
+}
+
+// inCursorOrder returns the indexes of jobs in the order of the cursors that they want.
+func inCursorOrder(to []cursorAt) []int {
+	order := make([]int, len(to))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return to[a].compare(to[b]) })
+	return order
 }
 
 // decide determines what the job becomes.
@@ -278,9 +298,6 @@ func (u *update) write(batch *pgx.Batch, out *job.Job) {
 	runs.insert(u.tx, batch, u.due, u.now)
 	runs.skip(batch, u.skips, u.now)
 	countSkips(u.tx, u.queue, u.skips)
-	if u.to.id != u.job.cursor {
-		batch.Queue(dropCursors, []int16{j.Partition}, []int64{u.job.cursor})
-	}
 	*out = j
 	u.nextDue(batch, job.NextDueInput{
 		State: u.state, Cursor: u.to.next, PlanFrom: u.planFrom, Schedule: d.own,
