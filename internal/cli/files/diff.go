@@ -174,17 +174,17 @@ func (d *lineDiff) refusal(j *Job) error {
 			d.Problems[i].Field = j.withLine(d.Problems[i].Field)
 		}
 		return &belfry.Problem{Code: "invalid", Title: "The request is not valid", Problems: d.Problems}
-	case d.removesMark():
+	case d.takesFromSet():
 		return errOwned
 	}
 	return nil
 }
 
-// removesMark reports whether the file has no label of a set, which the server's job has.
-func (d *lineDiff) removesMark() bool {
+// takesFromSet reports whether the server's job has the label of a set, and the file has another one or none.
+func (d *lineDiff) takesFromSet() bool {
 	for _, f := range d.Fields {
-		whole := f.Field == "labels" && bytes.Contains(f.Before, []byte(`"`+setLabel+`"`))
-		if (whole || f.Field == "labels."+setLabel) && f.After == nil {
+		all := f.Field == "labels" && f.After == nil && bytes.Contains(f.Before, []byte(`"`+setLabel+`"`))
+		if all || f.Field == "labels."+setLabel && f.Before != nil {
 			return true
 		}
 	}

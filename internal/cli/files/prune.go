@@ -21,8 +21,10 @@ import (
 // setLabel marks the jobs that belfry apply --set created or changed, so that --prune deletes no other.
 const setLabel = "belfry.set"
 
-// errOwned keeps a forgotten --set from removing the mark, after which --prune would never delete the job.
-var errOwned = errors.New("the job belongs to a set of files, as its label " + setLabel + " says: repeat with --set")
+// errOwned keeps a forgotten or wrong --set from removing or changing the mark. The set that has the job would never delete
+// it with --prune, or the other one would.
+var errOwned = errors.New("the job belongs to another set of files, as its label " + setLabel +
+	" says: repeat with --set and that name, or relabel the job first")
 
 // pruning holds the flags of apply that delete jobs.
 type pruning struct {

@@ -38,9 +38,11 @@ func TestPrune(t *testing.T) {
 	require.Contains(t, a.Belfry(one, "diff", "-f", "-", "--set", "billing", "--prune").Out, "delete    two")
 	s = a.Belfry(one, "apply", "-f", "-")
 	require.ErrorContains(t, s.Failure, "refused")
-	require.Contains(t, s.Out+s.Err, "belongs to a set of files")
-	require.ErrorContains(t, a.Belfry(one+two, "diff", "-f", "-").Failure, "two: the job belongs to a set of files")
+	require.Contains(t, s.Out+s.Err, "belongs to another set of files")
+	require.ErrorContains(t, a.Belfry(one+two, "diff", "-f", "-").Failure, "two: the job belongs to another set of files")
+	require.ErrorContains(t, a.Belfry(one+two, "apply", "-f", "-", "--set", "sales").Failure, "refused", "one team takes no other's")
 	require.Contains(t, a.Good("job", "get", "one"), "belfry.set=billing", "the mark stays")
+	require.Contains(t, a.Good("job", "get", "two"), "belfry.set=billing", "the mark stays")
 
 	s = a.Belfry(one, "apply", "-f", "-", "--set", "billing", "--prune", "--yes")
 	require.NoError(t, s.Failure)
