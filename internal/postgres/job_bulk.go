@@ -75,6 +75,7 @@ func (a *API) createJobs(
 	if err != nil {
 		return err
 	}
+	var created []int
 	for i, n := range jobs {
 		switch {
 		case n == nil:
@@ -83,8 +84,13 @@ func (a *API) createJobs(
 				Exists: taken[n.definition.Name],
 				Err:    fmt.Errorf("%w: a job named %q already exists", ErrConflict, n.definition.Name),
 			}
+		case o.Jobs[i].IfVersion != 0:
+			made[i] = job.BulkResult{Err: fmt.Errorf(
+				"%w: there is no job named %q any more, of which version %d was read", ErrConflict, n.definition.Name,
+				o.Jobs[i].IfVersion,
+			)}
 		default:
-			c.jobs = append(c.jobs, n)
+			c.jobs, created = append(c.jobs, n), append(created, i)
 		}
 	}
 	if len(c.jobs) == 0 {
@@ -93,10 +99,8 @@ func (a *API) createJobs(
 	if err := c.create(ctx); err != nil {
 		return err
 	}
-	for i, n := range jobs {
-		if n != nil && taken[n.definition.Name] == uuid.Nil {
-			made[i] = job.BulkResult{Job: n.job}
-		}
+	for _, i := range created {
+		made[i] = job.BulkResult{Job: jobs[i].job}
 	}
 	if err := storeResponse(ctx, tx, o.Namespace, once, made); err != nil {
 		return err

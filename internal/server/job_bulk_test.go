@@ -97,9 +97,11 @@ func TestManyJobsAreReplaced(t *testing.T) {
 		`{"name":"new","version":1,"schedule":"every 5h","target":{"kind":"noop"}}`,
 		`{"name":"other","version":1,"schedule":"every 5h","target":{"kind":"noop"}}`, // it has version 2
 		`{"name":"same","version":7,"schedule":"every 1h","target":{"kind":"noop"}}`,  // as it is already
+		`{"name":"gone","version":3,"schedule":"every 1h","target":{"kind":"noop"}}`,  // it was deleted since
 	}
 	results, got = send()
-	require.Equal(t, []string{"changed", "refused", "unchanged"}, results)
+	require.Equal(t, []string{"changed", "refused", "unchanged", "refused"}, results)
+	require.Equal(t, 404, b.call("GET", "/jobs/gone", "").status)
 	refused := got["items"].([]any)[1].(map[string]any)["problem"].(map[string]any)
 	require.Contains(t, refused["detail"], "the job has version 2 and was changed since it was read")
 	a := b.call("POST", "/jobs:bulk", lines[0], "Content-Type", "application/x-ndjson")
