@@ -30,12 +30,15 @@ ORDER BY p.id`
 // partitionLag reads the oldest run of each partition that nothing keeps from starting: no worker has to ask for it, and
 // no pause, limit, concurrency key or earlier run of its job holds it back.
 const partitionLag = `
-SELECT r.partition, count(*), min(r.run_at) FILTER (
-    WHERE r.state = 0 /* pending */ AND r.run_at <= now() AND r.handler IS NULL AND r.concurrency_key IS NULL
-      AND r.admit & 2 = 0)
-FROM ` + activeRuns + `
-WHERE NOT q.paused AND NOT q.limited
-GROUP BY r.partition`
+SELECT partition, min(oldest), bool_or(more) FROM (
+    SELECT r.partition, min(r.run_at) FILTER (
+               WHERE r.state = 0 /* pending */ AND r.run_at <= now() AND r.handler IS NULL
+                 AND r.concurrency_key IS NULL AND r.admit & 2 = 0) AS oldest,
+           sum(count(*) FILTER (WHERE r.run_at <= now() + interval '1 s')) OVER (PARTITION BY q.id) >= @runs AS more
+    FROM ` + activeRuns + `
+    WHERE NOT q.paused AND NOT q.limited
+    GROUP BY q.id, r.partition) x
+GROUP BY partition`
 
 const clusterFacts = `
 SELECT clock_timestamp(), NOT belfry_clock_trusted(), split_part(current_setting('server_version'), ' ', 1),
@@ -58,7 +61,6 @@ func (a *Admin) Cluster(ctx context.Context) (c job.Cluster, err error) {
 
 func (a *Admin) readCluster(ctx context.Context, limit int) (c job.Cluster, err error) {
 	c.Owners = make([]job.PartitionOwner, job.Partitions)
-	var read int64
 	batch := liveBatch()
 	batch.Queue(liveNodes).Query(func(rows pgx.Rows) error {
 		c.Nodes, err = pgx.CollectRows(rows, scanNode)
@@ -67,10 +69,10 @@ func (a *Admin) readCluster(ctx context.Context, limit int) (c job.Cluster, err 
 	batch.Queue(partitionOwners).Query(func(rows pgx.Rows) error { return scanOwners(rows, &c) })
 	batch.Queue(partitionLag, pgx.NamedArgs{"runs": limit}).Query(func(rows pgx.Rows) error {
 		var partition int16
-		var n int64
 		var oldest *time.Time
-		_, err := pgx.ForEachRow(rows, []any{&partition, &n, &oldest}, func() error {
-			read += n
+		var more bool
+		_, err := pgx.ForEachRow(rows, []any{&partition, &oldest, &more}, func() error {
+			c.LagMore = c.LagMore || more
 			c.Owners[partition].OldestDueAt = oldestOf(c.Owners[partition].OldestDueAt, oldest)
 			return nil
 		})
@@ -83,7 +85,7 @@ func (a *Admin) readCluster(ctx context.Context, limit int) (c job.Cluster, err 
 	if err := a.db.SendBatch(ctx, batch).Close(); err != nil {
 		return c, err
 	}
-	c.Now, c.LagMore = c.Now.UTC(), read >= int64(limit)
+	c.Now = c.Now.UTC()
 	return c, nil
 }
 
