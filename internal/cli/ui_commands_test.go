@@ -19,7 +19,7 @@ func TestCommandsOfTheUI(t *testing.T) {
 	lines := regexp.MustCompile("(?m)['\"`]belfry (.*)['\"`],$").FindAllStringSubmatch(string(text), -1)
 	require.Len(t, lines, strings.Count(string(text), "belfry "), "each line has one command")
 	for _, line := range lines {
-		command := regexp.MustCompile(`\$\{\w+\}`).ReplaceAllString(line[1], "word")
+		command := regexp.MustCompile(`\$\{[^}]*\}`).ReplaceAllString(line[1], "word")
 		command, _, _ = strings.Cut(command, " <") // what the shell reads
 		var args []string
 		for _, word := range regexp.MustCompile(`'[^']*'|\S+`).FindAllString(command, -1) {

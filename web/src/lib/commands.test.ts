@@ -16,6 +16,9 @@ it('shows no command that is not in this list', () => {
 it('quotes what a shell would split', () => {
   expect(commands.said(['job', 'trigger', 'a-b', '--at', '2026-01-01T00:00:00Z'])).toBe('belfry job trigger a-b --at 2026-01-01T00:00:00Z');
   expect(commands.said(['why', "it's; $(x)"])).toBe(`belfry why 'it'\\''s; $(x)'`);
+  const word = "a b'c";
+  for (const command of Object.values(commands).filter((c) => typeof c === 'function' && c !== commands.said))
+    expect((command as (...words: string[]) => string)(word, word)).toMatch(/ 'a b'\\''c(-worker)?'( |$)/);
 });
 
 it('asks for the time of the node, not of the browser', () => {

@@ -38,9 +38,10 @@ export function SpreadDialog({ at, filter, close }: { at: number; filter: Record
   const s = preview.isPlaceholderData ? undefined : p?.spread;
   const [before, after] = [Math.max(...(s?.before ?? [0])), Math.max(...(s?.after ?? [0]))];
   let blocked: string | undefined;
+  // Of very many jobs the server reads a part, from which nothing follows for the others.
   if (!s) blocked = 'Counting…';
-  else if (s.changed === 0) blocked = 'No job would change';
-  else if (after >= before) blocked = 'Their busiest minute would not get better';
+  else if (s.exact && s.changed === 0) blocked = 'No job would change';
+  else if (s.exact && after >= before) blocked = 'Their busiest minute would not get better';
   return (
     <Dialog
       wide
@@ -71,7 +72,7 @@ export function SpreadDialog({ at, filter, close }: { at: number; filter: Record
         ]}
       />
       {preview.error && <ProblemView error={preview.error} retry={() => void preview.refetch()} quiet />}
-      {p?.spread && <Curve before={around(p.spread.before, p.spread.from, at)} after={around(p.spread.after, p.spread.from, at)} />}
+      {p?.spread?.exact && <Curve before={around(p.spread.before, p.spread.from, at)} after={around(p.spread.after, p.spread.from, at)} />}
       {p && (
         <dl className={css.facts}>
           {p.spread && (
@@ -82,7 +83,7 @@ export function SpreadDialog({ at, filter, close }: { at: number; filter: Record
               </dd>
             </div>
           )}
-          {p.spread && (
+          {p.spread?.exact && (
             <div>
               <dt>Their busiest minute</dt>
               <dd className={after > before ? 'bad' : undefined}>
