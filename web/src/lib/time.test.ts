@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { clock, date, duration, localParts, offset, parseDuration, relative } from './time';
+import { clock, date, dateOfYear, duration, localParts, offset, parseDuration, relative } from './time';
 
 const at = Date.UTC(2026, 2, 29, 0, 30);
 
@@ -16,6 +16,9 @@ describe('an instant in a zone', () => {
     expect(clock(at, 'Europe/Berlin')).toBe('01:30');
     expect(clock(at + 3600_000, 'Europe/Berlin')).toBe('03:30');
     expect(date(at, 'America/New_York')).toBe('28 Mar');
+    const eve = Date.parse('2027-01-01T04:30:00Z');
+    expect(dateOfYear(eve, 'America/New_York', at)).toBe('31 Dec');
+    expect(dateOfYear(eve, 'UTC', at)).toBe('1 Jan 2027');
   });
   it('is shown in UTC if the browser does not know the zone', () => {
     expect(clock(at, 'Mars/Base')).toBe('00:30');

@@ -52,6 +52,12 @@ export const clock = (at: number, zone = 'UTC', seconds = false): string =>
 
 export const date = (at: number, zone = 'UTC'): string => format(zone, { day: 'numeric', month: 'short' }).format(at);
 
+/** The day, with its year unless that is the current one, all in the zone. */
+export function dateOfYear(at: number, zone: string, now: number): string {
+  const year = format(zone, { year: 'numeric' });
+  return year.format(at) === year.format(now) ? date(at, zone) : `${date(at, zone)} ${year.format(at)}`;
+}
+
 export const longDate = (at: number, zone = 'UTC'): string =>
   format(zone, { weekday: 'short', day: 'numeric', month: 'short', year: 'numeric' }).format(at);
 

@@ -1,5 +1,5 @@
 import { createContext, useContext, useEffect, useState } from 'react';
-import { clock, date, duration, localParts, myZone, now, offset, relative, type ZoneMode } from '../lib/time';
+import { clock, date, dateOfYear, duration, localParts, myZone, now, offset, relative, type ZoneMode } from '../lib/time';
 import css from './when.module.css';
 
 export const ZoneContext = createContext<ZoneMode>('job');
@@ -20,8 +20,6 @@ export function useNow(every = 1000): number {
   }, [every]);
   return at;
 }
-
-const year = (ms: number): number => new Date(ms).getUTCFullYear();
 
 type WhenProps = {
   /** RFC 3339, or milliseconds. */
@@ -47,13 +45,10 @@ export function When({ at, zone, local, seconds, utc = true, ago = false }: When
   const o = mode === 'job' && local ? localParts(local).offset : offset(ms, shown);
   const time =
     mode === 'job' && local ? localParts(local).time + (seconds ? localParts(local).seconds || ':00' : '') : clock(ms, shown, seconds);
-  const day = mode === 'job' && local ? date(Date.parse(localParts(local).date + 'T00:00:00Z')) : date(ms, shown);
+  const day = mode === 'job' && local ? [Date.parse(localParts(local).date + 'T00:00:00Z'), 'UTC'] as const : [ms, shown] as const;
   return (
     <time className={css.when} dateTime={new Date(ms).toISOString()}>
-      <span className={css.day}>
-        {day}
-        {year(ms) === year(current) ? '' : ` ${year(ms)}`}
-      </span>{' '}
+      <span className={css.day}>{dateOfYear(...day, current)}</span>{' '}
       {time} <span className="dim">{o}</span>
       {utc && o !== 'UTC' && <span className={css.utc}>{clock(ms, 'UTC', seconds)}Z</span>}
       {ago && <span className={css.ago}>{relative(ms, current)}</span>}
