@@ -146,9 +146,11 @@ func (e *Engine) Depth(ctx context.Context, partitions []int16, named []int32) (
 		var batch pgx.Batch
 		batch.Queue(pool.Apply(pool.Timeout(liveTime)))
 		count(&batch, scheduledRuns, &d.Scheduled)
-		err = e.db.SendBatch(ctx, &batch).Close()
+		if err = e.db.SendBatch(ctx, &batch).Close(); gaveUp(ctx, err) {
+			err = nil
+		}
 	}
-	if err != nil && !gaveUp(ctx, err) {
+	if err != nil {
 		return Depth{}, fmt.Errorf("count live runs: %w", err)
 	}
 	return d, nil

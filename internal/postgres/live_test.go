@@ -149,3 +149,30 @@ func TestDeferredRunsAreLate(t *testing.T) {
 		}
 	}
 }
+
+// TestLiveRunsAreListedByTheirTime: the oldest first, also if they are of several queues and pages.
+func TestLiveRunsAreListedByTheirTime(t *testing.T) {
+	t.Parallel()
+	b := setupBulk(t, nil)
+	for _, queue := range []int32{1, 2} {
+		b.queue(queue, []string{"default", "other"}[queue-1], bulkUUID())
+		b.runs(20, queue, "-1 min")
+	}
+	// Neither the order of partitions nor that of queues.
+	b.exec(`UPDATE run SET run_at = run_at - interval '1 s' * (partition * 7 % 41) - interval '500 ms' * queue_id`)
+	q := job.RunQuery{Namespace: access.DefaultNamespace, States: []job.RunStatus{job.StatusDue}, Limit: 7}
+	var at []time.Time
+	for {
+		page, err := b.store.Runs(t.Context(), q)
+		require.NoError(t, err)
+		for _, e := range page.Entries {
+			at = append(at, e.RunAt)
+		}
+		if page.Next == nil {
+			break
+		}
+		q.After = *page.Next
+	}
+	require.Len(t, at, 40)
+	require.True(t, slices.IsSortedFunc(at, time.Time.Compare), "%v", at)
+}
