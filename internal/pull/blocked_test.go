@@ -3,6 +3,7 @@ package pull_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -211,4 +212,40 @@ func TestARunHoldsTheLineOfItsKeyOnlyForAPermit(t *testing.T) {
 			require.LessOrEqual(t, store.count(first...)-before, 3, "each second, until the other run started")
 		})
 	}
+}
+
+// More runs wait than a node retries in a second, each for a run of its own job. The one that was due last starts when it
+// may: each line has its turn.
+func TestALineThatIsLastHasItsTurn(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	store := b.deciding()
+	queued := func(d *job.Definition) { d.Overlap = job.OverlapQueueAll }
+	jobs := make([]uuid.UUID, 0, manyBlocked+1)
+	for i := range manyBlocked + 1 {
+		jobs = append(jobs, b.job(fmt.Sprint("waits-", i), "x", queued))
+		b.trigger(jobs[i])
+	}
+	s, other := b.open(), b.open()
+	var live []job.Claimed
+	for len(live) < len(jobs) {
+		live = append(live, b.claim(s, len(jobs), patience, "x")...)
+	}
+	for _, id := range jobs {
+		b.trigger(id)
+	}
+	end := b.polling(other, 1, "x")
+	tried := func() int {
+		store.mu.Lock()
+		defer store.mu.Unlock()
+		return len(store.refused)
+	}
+	require.Eventually(t, func() bool { return tried() > 2*manyBlocked }, patience, pause, "each has been refused")
+	require.Empty(t, end())
+	last := slices.IndexFunc(live, func(c job.Claimed) bool { return c.Key.Job == jobs[manyBlocked] })
+	_, err := b.puller(time.Hour).Complete(t.Context(), s, succeeded(live[last:last+1]))
+	require.NoError(t, err) // of a node that does not tell this one
+	got := b.claim(other, 1, patience, "x")
+	require.Len(t, got, 1)
+	require.Equal(t, jobs[manyBlocked], got[0].Key.Job)
 }
