@@ -24,6 +24,8 @@ type Due struct {
 	Priority int16
 	Feed     int // its index in PullClaimParams.Feeds
 	Admit    AdmitRule
+	KeyLimit Limit // of its concurrency key; zero: it has none
+	KeyMax   int32 // the maximum of that key
 }
 
 // Poll is a worker that waits for runs: up to Max, of these handlers.
@@ -102,6 +104,7 @@ type PullClaimParams struct {
 	Limit     int            // the maximum number of candidates of each feed
 	Ahead     time.Duration  // reports the next run if it is due so soon
 	Skip      func(Key) bool // runs to leave out; nil means none
+	Waits     func(Due) bool // runs that join a line for their concurrency key without a try; nil means none
 }
 
 // PullClaimResult is the result of a claim.

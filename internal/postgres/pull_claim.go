@@ -164,7 +164,12 @@ func collectDue(rows pgx.Rows, o *job.PullClaimParams, out *job.PullClaimResult)
 		if counts[n]++; counts[n] == o.Limit {
 			out.Marks[n] = d.RunAt
 		}
-		if o.Skip == nil || !o.Skip(d.Key) {
+		switch {
+		case o.Skip != nil && o.Skip(d.Key):
+		case o.Waits != nil && o.Waits(d):
+			refusal := job.Refusal{Limit: d.KeyLimit, KeyMax: d.KeyMax}
+			out.Refused = append(out.Refused, job.RefusedRun{Due: d, Refusal: refusal})
+		default:
 			due = append(due, d)
 		}
 	})
@@ -356,9 +361,13 @@ func (e *Engine) ScanDue(
 func forEachDue(rows pgx.Rows, each func(feed int, d job.Due)) error {
 	var n int
 	var d job.Due
+	var key int64
 	_, err := pgx.ForEachRow(rows, []any{
-		&n, &d.Partition, raw(&d.Job), &d.DueAt, &d.Seq, &d.RunAt, &d.Admit,
+		&n, &d.Partition, raw(&d.Job), &d.DueAt, &d.Seq, &d.RunAt, &d.Admit, &key, &d.KeyMax,
 	}, func() error {
+		if d.KeyLimit = (job.Limit{}); key != 0 {
+			d.KeyLimit = job.KeyLimit(key)
+		}
 		each(n, d)
 		return nil
 	})

@@ -18,8 +18,12 @@ const (
 	// behindPause is how much later the runs behind it are retried, in case the line no longer concerns them: their job may
 	// have another concurrency key by now, or another policy.
 	behindPause = 30 * time.Second
+	// maxBehind is how many of those a claim retries: each takes a transaction, and the polls wait for it.
+	maxBehind = 5
 	// maxBlocked is how many a queue remembers. A scan from the beginning of the feed finds others again.
 	maxBlocked = 10_000
+	// maxKeys bounds the keys of claimed runs. If it is reached, lines wait for blockedPause.
+	maxKeys = 100_000
 )
 
 // blockedRun is a due run that may not start yet: another run of its job is live, its concurrency key has no
@@ -27,6 +31,7 @@ const (
 type blockedRun struct {
 	due   job.Due
 	key   line          // of the concurrency key that refused it, if one did
+	full  bool          // that key had no permit; otherwise another transaction had its lock
 	retry time.Duration // when to retry, by clock.Elapsed; 0: immediately, because it was not refused yet
 }
 
@@ -34,7 +39,7 @@ type blockedRun struct {
 func (b *blockedRun) refuse(r job.Refusal) {
 	b.retry = clock.Elapsed() + blockedPause
 	if r.Limit.Kind == job.LimitKey {
-		b.key = line{limit: r.Limit, max: r.KeyMax}
+		b.key, b.full = line{limit: r.Limit, max: r.KeyMax}, r.After == 0
 	}
 }
 
@@ -92,6 +97,37 @@ func (q *queue) skipped() skipSet {
 	return set
 }
 
+// waits returns a function for the parameters of a claim: whether as many runs wait for a run's concurrency key as it has
+// permits. None that is free by now is for a run behind them, so it joins them without a try. The caller holds the lock.
+func (q *queue) waits() func(job.Due) bool {
+	waiting := map[line]int32{}
+	for _, b := range q.blocked {
+		if b.full {
+			waiting[b.key]++
+		}
+	}
+	return func(d job.Due) bool {
+		n := waiting[line{limit: d.KeyLimit, max: d.KeyMax}]
+		return n > 0 && n >= d.KeyMax
+	}
+}
+
+// noteKeys notes the concurrency keys of claimed runs, for runsEnded. The caller holds the lock.
+func (q *queue) noteKeys(claimed [][]job.Claimed) {
+	if len(q.keys) >= maxKeys {
+		clear(q.keys)
+	}
+	for _, runs := range claimed {
+		for _, c := range runs {
+			for _, l := range c.Limits {
+				if l.Kind == job.LimitKey {
+					q.keys[c.Key.RunKey()] = l
+				}
+			}
+		}
+	}
+}
+
 // turn is blocked runs that may be able to start now, one after the other until one may not.
 type turn struct {
 	since time.Duration
@@ -101,6 +137,7 @@ type turn struct {
 // retryable returns the lines that are to be retried now, of runs with these handlers. The caller holds the lock.
 func (q *queue) retryable(skip skipSet, handlers map[string]bool) (turns []turn) {
 	now := clock.Elapsed()
+	var behind []turn
 	lines := map[line][]*blockedRun{}
 	for k, b := range q.blocked {
 		if skip[k] && handlers[b.due.Handler] {
@@ -114,12 +151,16 @@ func (q *queue) retryable(skip skipSet, handlers map[string]bool) (turns []turn)
 			continue
 		}
 		for i, b := range runs[1:] {
-			if since := b.retry + behindPause; since <= now {
-				turns = append(turns, turn{since, runs[i+1 : i+2]})
+			one := runs[i+1 : i+2]
+			if b.retry == 0 {
+				turns = append(turns, turn{0, one})
+			} else if since := b.retry + behindPause; since <= now {
+				behind = append(behind, turn{since, one})
 			}
 		}
 	}
-	return turns
+	slices.SortFunc(behind, func(a, b turn) int { return cmp.Compare(a.since, b.since) })
+	return append(turns, behind[:min(maxBehind, len(behind))]...)
 }
 
 // retryBlocked returns the lines that have their turn in a claim, in the order in which they are to start. Those that
@@ -161,14 +202,22 @@ func (q *queue) unblock(k job.Key) {
 	delete(q.blocked, k.RunKey())
 }
 
-// runsEnded retries what waits for runs that have ended: the lines with runs of their jobs, and runs over the limit of
-// the queue.
-func (q *queue) runsEnded(jobs map[uuid.UUID]bool) {
+// runsEnded retries what waits for runs that have ended: the lines with runs of their jobs, the lines of their concurrency
+// keys, and runs over the limit of the queue.
+func (q *queue) runsEnded(ended []job.Key) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	jobs, keys := map[uuid.UUID]bool{}, map[job.Limit]bool{}
+	for _, k := range ended {
+		jobs[k.Job] = true
+		if l, ok := q.keys[k.RunKey()]; ok {
+			keys[l] = true
+			delete(q.keys, k.RunKey())
+		}
+	}
 	first := map[line]*blockedRun{}
 	for k, b := range q.blocked {
-		if jobs[k.Job] {
+		if jobs[k.Job] || keys[b.key.limit] {
 			first[b.line()] = b
 		}
 	}
@@ -186,11 +235,11 @@ func (q *queue) runsEnded(jobs map[uuid.UUID]bool) {
 }
 
 // runsEnded retries runs of a queue that wait for runs that have ended.
-func (p *Puller) runsEnded(queue int32, jobs map[uuid.UUID]bool) {
+func (p *Puller) runsEnded(queue int32, ended []job.Key) {
 	p.mu.Lock()
 	q := p.queues[queue]
 	p.mu.Unlock()
-	if q != nil && len(jobs) > 0 {
-		q.runsEnded(jobs)
+	if q != nil && len(ended) > 0 {
+		q.runsEnded(ended)
 	}
 }

@@ -76,6 +76,7 @@ func (q *queue) begin() *round {
 	defer q.mu.Unlock()
 	r := &round{known: map[string]bool{}, params: job.PullClaimParams{
 		Namespace: q.namespace, Queue: q.id, Limit: maxCandidates, Ahead: scanPause, Skip: q.skipped().filter(),
+		Waits: q.waits(),
 	}}
 	sessions := map[uuid.UUID]bool{}
 	q.rounds++
@@ -199,6 +200,7 @@ func (q *queue) finish(r *round, out job.PullClaimResult) (more bool) {
 	if !out.Next.IsZero() {
 		q.setClaimableAt(out.Next)
 	}
+	q.noteKeys(r.claimed)
 	return q.claimable
 }
 

@@ -86,7 +86,7 @@ func (p *Puller) Complete(ctx context.Context, at job.SessionPath, done []job.Co
 
 // reported counts outcomes that were written, and retries runs that waited for runs that have ended.
 func (p *Puller) reported(queue int32, r *report) {
-	ended := map[uuid.UUID]bool{}
+	var ended []job.Key
 	for i, c := range r.completions {
 		if r.results[i].Rejected != "" {
 			p.counters.stale.Add(1)
@@ -94,7 +94,7 @@ func (p *Puller) reported(queue int32, r *report) {
 		}
 		p.counters.reported.Add(1)
 		p.Observe.Ended(queue, c.Outcome, r.results[i].Took)
-		ended[c.Key.Job] = true
+		ended = append(ended, c.Key)
 	}
 	p.runsEnded(queue, ended)
 }

@@ -39,6 +39,7 @@ type queue struct {
 	idle     map[string]bool
 
 	blocked map[job.RunKey]*blockedRun
+	keys    map[job.RunKey]job.Limit // the concurrency keys of runs that this node has claimed
 	// claimable says that there may be runs to claim; claimableIn is the round in which that became so.
 	claimable   bool
 	claimableIn int
@@ -52,7 +53,7 @@ func newQueue(p *Puller, namespace uuid.UUID, id int32) *queue {
 	return &queue{
 		puller: p, namespace: namespace, id: id, wake: make(chan struct{}, 1), served: clock.Elapsed(),
 		feeds: map[feedKey]*feed{}, handlers: map[string]int{}, idle: map[string]bool{},
-		blocked: map[job.RunKey]*blockedRun{},
+		blocked: map[job.RunKey]*blockedRun{}, keys: map[job.RunKey]job.Limit{},
 	}
 }
 

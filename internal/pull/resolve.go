@@ -57,10 +57,10 @@ func (p *Puller) resolveSession(
 		got.Claimed[i].Attempt = got.Attempts[i].Number
 	}
 	p.undelivered.resolved(runs)
-	jobs := map[uuid.UUID]bool{}
+	var ended []job.Key
 	for _, r := range got.Rest {
-		jobs[r.Key.Job] = true
+		ended = append(ended, r.Key)
 	}
-	p.runsEnded(runs[0].queue, jobs) // the rest can be claimed again
+	p.runsEnded(runs[0].queue, ended) // the rest can be claimed again
 	return got.Claimed, nil
 }

@@ -192,13 +192,8 @@ func (p *Puller) returnRuns(ctx context.Context, runs []undelivered) (left []und
 		return left, err
 	}
 	done := make([]job.Completion, len(leased))
-	ended := map[int32]map[uuid.UUID]bool{}
 	for i, r := range leased {
 		done[i] = r.Completion
-		if ended[r.queue] == nil {
-			ended[r.queue] = map[uuid.UUID]bool{}
-		}
-		ended[r.queue][r.Key.Job] = true
 	}
 	ctx, cancel := context.WithTimeout(ctx, claimLimit)
 	defer cancel()
@@ -206,14 +201,16 @@ func (p *Puller) returnRuns(ctx context.Context, runs []undelivered) (left []und
 	if failed != nil {
 		return append(left, leased...), failed
 	}
-	for i, r := range results { // of another namespace than the others
-		if r.Err != nil {
+	ended := map[int32][]job.Key{}
+	for i, r := range results {
+		if r.Err != nil { // of another namespace than the others
 			left, err = append(left, leased[i]), cmp.Or(err, r.Err)
-			delete(ended[leased[i].queue], leased[i].Key.Job)
+			continue
 		}
+		ended[leased[i].queue] = append(ended[leased[i].queue], leased[i].Key)
 	}
-	for queue, jobs := range ended {
-		p.runsEnded(queue, jobs)
+	for queue, keys := range ended {
+		p.runsEnded(queue, keys)
 	}
 	return left, err
 }

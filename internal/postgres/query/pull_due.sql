@@ -6,7 +6,9 @@ WITH f AS MATERIALIZED (
            unnest($4::timestamptz[]) AS mark, generate_subscripts($1::integer[], 1) - 1 AS n
 )
 SELECT f.n, x.* FROM f, LATERAL (
-    SELECT r.partition, r.job_id, r.due_at, r.seq, r.run_at, r.admit FROM run r
+    SELECT r.partition, r.job_id, r.due_at, r.seq, r.run_at, r.admit,
+           coalesce(r.concurrency_key, 0), coalesce(r.concurrency_max, 1)
+    FROM run r
     WHERE r.handler IS NOT NULL AND r.queue_id = f.queue_id AND r.handler = f.handler AND r.priority = f.priority
       AND r.run_at >= f.mark AND r.run_at <= now() + $6::interval AND r.state = 0 /* pending */
       AND (r.due_at < (SELECT held_from FROM cluster WHERE only_row)
