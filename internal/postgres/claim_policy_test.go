@@ -226,3 +226,20 @@ SELECT string_agg(format('%s: %s %s', name, admit, deadline), E'\n' ORDER BY nam
 	b.exec(strings.ReplaceAll(up, "SET LOCAL lock_timeout = '500ms';", ""))
 	require.Equal(t, want, rules())
 }
+
+// TestARunWithADeadlineOutlivesItsJob: its delivery was deferred while the job was deleted. It is claimed, so that it ends.
+func TestARunWithADeadlineOutlivesItsJob(t *testing.T) {
+	t.Parallel()
+	b := setupLimits(t)
+	wide := b.due(1, func(_ int, d *job.Definition) { d.Queue, d.Overlap = "wide", job.OverlapAllow })[0]
+	narrow := b.due(1, func(_ int, d *job.Definition) { d.Overlap = job.OverlapAllow })[0]
+	b.exec(`UPDATE run SET admit = 4 /* in time */`)
+	b.exec(`DELETE FROM job`)
+	attempts, err := b.store.Claim(t.Context(), b.session, []job.Key{wide}, 0)
+	require.NoError(t, err)
+	require.Len(t, attempts, 1)
+	attempts, refused, err := b.store.ClaimLimited(t.Context(), b.session, []job.Key{narrow})
+	require.NoError(t, err)
+	require.Empty(t, refused)
+	require.Len(t, attempts, 1)
+}

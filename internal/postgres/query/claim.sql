@@ -41,8 +41,8 @@ WITH c AS MATERIALIZED (
                     AND (o.due_at, o.seq) < (r.due_at, r.seq) AND o.run_at <= now() + $6::interval
                     AND (o.due_at < k.held_from OR o.due_at >= k.held_until))))
               AND (r.admit & 4 = 0 OR r.attempts IS NOT NULL OR r.origin IN (2, 4) /* backfill, redrive */ OR
-                   greatest(now(), r.run_at) <= r.due_at + (
-                       SELECT deadline FROM job WHERE partition = k.partition AND id = k.job_id))
+                   greatest(now(), r.run_at) <= coalesce(r.due_at + (
+                       SELECT deadline FROM job WHERE partition = k.partition AND id = k.job_id), 'infinity'))
             LIMIT 1 FOR UPDATE OF r SKIP LOCKED) x
         WHERE EXISTS (SELECT FROM session WHERE id = $5 AND expires_at > now()) AND belfry_clock_trusted()))
     RETURNING partition, job_id, due_at, seq, attempt, version, origin, run_at, session_id, claimed_at, handler,

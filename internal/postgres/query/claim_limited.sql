@@ -24,7 +24,7 @@ SELECT x.* FROM k, LATERAL (
             AND (o.due_at < (SELECT held_from FROM cluster WHERE only_row)
                  OR o.due_at >= (SELECT held_until FROM cluster WHERE only_row)))))
       AND (r.admit & 4 = 0 OR r.attempts IS NOT NULL OR r.origin IN (2, 4) /* backfill, redrive */ OR
-           greatest(now(), r.run_at) <= r.due_at + (
-               SELECT deadline FROM job WHERE partition = k.partition AND id = k.job_id))
+           greatest(now(), r.run_at) <= coalesce(r.due_at + (
+               SELECT deadline FROM job WHERE partition = k.partition AND id = k.job_id), 'infinity'))
     LIMIT 1 FOR UPDATE OF r SKIP LOCKED) x
 WHERE EXISTS (SELECT FROM session WHERE id = $5 AND expires_at > now()) AND belfry_clock_trusted()
