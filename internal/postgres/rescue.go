@@ -25,6 +25,7 @@ type lastSearch struct {
 	alive      map[uuid.UUID]bool
 	partitions map[int16]bool
 	all        time.Time // when all were searched, by the database's clock
+	expired    bool      // there are more runs whose deadline has passed
 }
 
 // scope returns which of the partitions have to be searched.
@@ -109,10 +110,11 @@ func (e *Engine) Rescue(ctx context.Context, partitions []int16, limit int) (ret
 	}
 	retries, _, err = e.CompleteDecided(ctx, lost)
 	expired := 0
-	if err == nil && all {
+	if err == nil && (all || w.expired) {
 		expired, err = e.endExpired(ctx, partitions, limit)
+		w.expired = expired == limit
 	}
-	if err == nil && max(len(lost), expired) < limit {
+	if err == nil && len(lost) < limit {
 		w.recordSearch(v, partitions, all)
 	}
 	return retries, len(lost), err
