@@ -55,9 +55,9 @@
 // state of a limit says whether it was full, when it is worth trying again, and how many runs to try:
 //
 //	refused for lack of capacity   full until a run ends on this node or SetCapacity reports capacity
-//	refused by a rate              full until the next token, at most one second
+//	refused by a rate              full until the next token, at most one second; then try 50
 //	nothing refused                try twice as many as were started
-//	nothing known                  try 50
+//	nothing known                  try 500
 //
 // A run whose job moved to another queue, or whose queue got its first limit, waits in the wrong place.
 // Add recognizes such runs and moves them.

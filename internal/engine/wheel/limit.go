@@ -7,8 +7,11 @@ import (
 )
 
 const (
-	// tryUnknown is how many runs to try under a limit that nothing is known about.
+	// tryUnknown is how many runs to try under a limit that nothing is known about, or that has many permits.
 	tryUnknown = 500
+	// tryAgain is how many runs to try when time may have helped: a rate has a few permits, or another node has the lock.
+	// Each try locks its runs, also in vain.
+	tryAgain = 50
 	// rateRetry is how long a node may not notice that the rate it waits for was raised or removed.
 	rateRetry = time.Second
 )
@@ -75,7 +78,7 @@ func (w *Wheel) ReturnRefused(runs []Refused, now time.Time) {
 		if r.Why.After > 0 {
 			// Not later than rateRetry, to notice a rate that is raised or removed in the meantime.
 			s.retryAt = now.Add(min(r.Why.After, rateRetry))
-			s.try = tryUnknown
+			s.try = tryAgain
 		}
 		id := limitID{r.Why.Limit, 0}
 		if id.Kind == job.LimitKey {
@@ -122,7 +125,7 @@ func (w *Wheel) RecordClaim(started, undecided []job.Run, now time.Time) {
 	for _, r := range undecided {
 		for _, id := range l.listFor(r).limits() {
 			if s := l.state(id); s == nil || !s.full {
-				l.setState(id, &limitState{full: true, retryAt: now.Add(SlotWidth), try: tryUnknown})
+				l.setState(id, &limitState{full: true, retryAt: now.Add(SlotWidth), try: tryAgain})
 			}
 		}
 	}
