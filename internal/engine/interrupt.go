@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"maps"
 	"sync"
 	"time"
 
@@ -53,19 +52,8 @@ func (f *inFlight) add(a job.Attempt) bool {
 func (f *inFlight) has(c job.Completion) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return has(f.attempts, c)
-}
-
-func has(attempts map[job.RunKey]*interruptible, c job.Completion) bool {
-	i := attempts[c.Key.RunKey()]
+	i := f.attempts[c.Key.RunKey()]
 	return i != nil && i.is(c.Session, c.Attempt)
-}
-
-// all returns the attempts that are in flight now.
-func (f *inFlight) all() map[job.RunKey]*interruptible {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return maps.Clone(f.attempts)
 }
 
 // setCancel says how a delivery that begins can be interrupted, or, with nil, that it has ended.

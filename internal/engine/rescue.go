@@ -67,15 +67,14 @@ func (e *Engine) FailedOver(f job.Failover) {
 
 // rescueForgotten ends attempts that are leased to this node and that it does not know, and loads its runs again, after
 // FailedOver. A run that is taken may be one whose claim is unresolved: the next round decides about it. If the
-// completion of an attempt is under way, one of the two outcomes is fenced. An attempt that was known before Leased is not
-// forgotten, although it may have ended meanwhile: an accepted run has ended as an attempt of this node, and is live.
+// completion of an attempt is under way, one of the two outcomes is fenced.
 func (e *Engine) rescueForgotten(ctx context.Context) (err error) {
 	unsure := e.inFlight.takeUnsure()
 	if !e.failedOver.Swap(false) && !unsure {
 		return nil
 	}
 	limit := e.Slots + rescueLimit
-	known, more := e.inFlight.all(), true
+	more := true
 	defer func() {
 		if more || err != nil {
 			e.failedOver.Store(true)
@@ -90,8 +89,13 @@ func (e *Engine) rescueForgotten(ctx context.Context) (err error) {
 		// In this order, because a claimed run is in flight before it is released.
 		taken := e.wheel.Taken(c.Key.RunKey())
 		more = more || taken
-		return taken || has(known, c) || e.inFlight.has(c)
+		return taken || e.inFlight.has(c)
 	})
+	if len(forgotten) > 0 {
+		if forgotten, err = e.stillLeased(ctx, forgotten, limit); err != nil {
+			return err
+		}
+	}
 	if len(forgotten) > 0 {
 		e.Log.Warn("runs rescued: a failover lost their completion", "found", len(forgotten))
 		retries, _, err := e.Completer.CompleteDecided(ctx, forgotten)
@@ -105,4 +109,24 @@ func (e *Engine) rescueForgotten(ctx context.Context) (err error) {
 		e.loads.add(e.Member.Owned(), e.Bound.Now())
 	}
 	return nil
+}
+
+// stillLeased returns those of some attempts that are leased to this node now. One that ended between the first search
+// and the look at what is in flight is not: its run may be live, because the target has accepted it.
+func (e *Engine) stillLeased(ctx context.Context, forgotten []job.Completion, limit int) ([]job.Completion, error) {
+	leased, err := e.Leases.Leased(ctx, e.Member.Session(), limit)
+	if err != nil {
+		return nil, err
+	}
+	type lease struct {
+		run     job.RunKey
+		attempt int16
+	}
+	still := make(map[lease]bool, len(leased))
+	for _, c := range leased {
+		still[lease{c.Key.RunKey(), c.Attempt}] = true
+	}
+	return slices.DeleteFunc(forgotten, func(c job.Completion) bool {
+		return !still[lease{c.Key.RunKey(), c.Attempt}]
+	}), nil
 }
