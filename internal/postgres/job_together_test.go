@@ -180,3 +180,27 @@ func TestManyChangesLockRunsInOrder(t *testing.T) {
 		require.NoError(t, out.Err)
 	}
 }
+
+// TestTheRateOfAnOperationIsKept: the next batch is due when its rate says, counted from when this one was due: what a
+// batch takes itself does not make the operation slower.
+func TestTheRateOfAnOperationIsKept(t *testing.T) {
+	t.Parallel()
+	b := setupBulk(t, nil)
+	b.createJobs(150)
+	o, err := b.store.BeginOperation(t.Context(), job.OperationParams{
+		Namespace: bulkNamespaceID, Kind: job.PauseJobs, Set: job.OperationSet{Jobs: &job.Filter{Queue: "default"}},
+		Rate: 100, Actor: "ann",
+	})
+	require.NoError(t, err)
+	b.exec(`UPDATE operation SET next_at = now() - interval '0.9 s'`) // as if the batch took that long
+	began := b.now()
+	worked, err := b.store.WorkOperation(t.Context())
+	require.NoError(t, err)
+	require.True(t, worked)
+	o, err = b.store.Operation(t.Context(), bulkNamespaceID, o.ID)
+	require.NoError(t, err)
+	require.EqualValues(t, 100, o.Done)
+	var next time.Time
+	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT next_at FROM operation`).Scan(&next))
+	require.Less(t, next.Sub(began), 900*time.Millisecond)
+}

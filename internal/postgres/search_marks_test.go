@@ -43,9 +43,10 @@ func (b *bulk) nextDue(partitions []int16) (first time.Time) {
 func movedCursors(t *testing.T, hours int) (*bulk, []int16) {
 	b := setupBulk(t, nil)
 	b.exec(`INSERT INTO cursor (partition, id, namespace_id, key, schedule, missed, next_due_at)
-		SELECT 7, g, `+bulkNamespace+`, sha256(g::text::bytea), '{"cron":"0 * * * *","timezone":"UTC"}', `+bulkMissed+`,
-		       date_trunc('hour', now()) - $1 * interval '1 h'
-		FROM generate_series(1, 100) g`, hours)
+		SELECT 7, g, `+bulkNamespace+`, sha256(g::text::bytea),
+		       format('{"cron":"%s * * * *","timezone":"UTC"}', extract(minute FROM at)), `+bulkMissed+`,
+		       at - $1 * interval '1 h'
+		FROM generate_series(1, 100) g, LATERAL (SELECT date_trunc('minute', now() + interval '30 min', 'UTC') AS at) x`, hours)
 	snapshot, err := b.pool.Begin(t.Context())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = snapshot.Rollback(t.Context()) })

@@ -303,7 +303,7 @@ func TestALostConnectionIsReplaced(t *testing.T) {
 	to.TLSClientConfig = web.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
 	to.HTTP2.SendPingTimeout /= 100
 	to.HTTP2.PingTimeout /= 100
-	c, err := New("https://"+front.Addr().String(), "bfk_test", HTTPClient(&http.Client{Transport: to}))
+	c, err := New("https://"+front.Addr().String(), "bfk_test", HTTPClient(&http.Client{Transport: to, Timeout: 10 * time.Second}))
 	if err != nil {
 		t.Fatal(err)
 	}
