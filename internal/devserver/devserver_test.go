@@ -124,7 +124,7 @@ func TestDev(t *testing.T) {
 		fields = strings.Fields(d.until("key "))
 	}
 	d.key = fields[1]
-	d.until(program + " job get demo") // as it was called
+	d.until(program + " job get demo")                        // as it was called
 	require.NoError(t, d.cmd.Process.Signal(syscall.SIGPIPE)) // as when a client disconnects: it goes on
 	d.until("POST /demo")
 	require.Contains(t, d.good("job", "get", "demo"), "every 10s")

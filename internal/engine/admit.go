@@ -77,6 +77,8 @@ func (e *Engine) admitted(ctx context.Context, r job.Run, a job.Admitted, now ti
 		e.wheel.ReturnRefused([]wheel.Refused{{Run: r, Why: a.Refusal}}, now)
 	case e.Bound.Until(r.RunAt) > 0:
 		e.wheel.ReturnAt(r, r.RunAt.Add(e.Lead+wheel.SlotWidth)) // taken when it is due, not Lead before
+	case a.Later: // not behind the runs that wait for others, of which only the first is asked about
+		e.wheel.ReturnAt(r, now.Add(wheel.BlockedPause))
 	default:
 		e.wheel.ReturnBlocked(r, now.Add(wheel.BlockedPause), a.Expires)
 	}

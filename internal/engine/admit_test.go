@@ -142,3 +142,26 @@ func TestAPauseHoldsForUndecidedRuns(t *testing.T) {
 	free := newSlots(10)
 	require.Equal(t, paused, u.wheel.Take(u.due.Add(wheel.SlotWidth), 10, free.shares(10)))
 }
+
+// TestARunThatIsNotDecidedYetDoesNotWaitInLine: of the runs that wait for others of their job, only the first is asked
+// about. A run that a change of the job had locked is no such run: it may have to be skipped now.
+func TestARunThatIsNotDecidedYetDoesNotWaitInLine(t *testing.T) {
+	t.Parallel()
+	u := newUndecided(t)
+	waits := job.Run{Key: job.Key{Job: uuid.New(), DueAt: u.due}, RunAt: u.due, Queue: queueOfMany}
+	locked := waits
+	locked.DueAt = u.due.Add(time.Second)
+	u.wheel.Add([]job.Run{waits, locked})
+	free := newSlots(1000)
+	take := func(at time.Time) []job.Run { return u.wheel.Take(at, 10, free.shares(1000)) }
+	asked := map[time.Time]int{}
+	for _, at := range []time.Time{u.due.Add(wheel.SlotWidth), u.due.Add(wheel.BlockedPause + 2*wheel.SlotWidth)} {
+		for range 2 {
+			for _, r := range take(at) {
+				asked[r.DueAt]++
+				u.Engine.admitted(t.Context(), r, job.Admitted{Later: r.DueAt.Equal(locked.DueAt)}, u.due)
+			}
+		}
+	}
+	require.Equal(t, map[time.Time]int{waits.DueAt: 2, locked.DueAt: 2}, asked)
+}

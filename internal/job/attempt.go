@@ -80,6 +80,7 @@ type Admitted struct {
 	Attempt *Attempt // set if the run has started
 	Done    bool     // the run needs no further admission now
 	Refusal Refusal  // of the limit that the run waits for
+	Later   bool     // it could not be decided now, for example because a change of the job has locked it: ask again
 
 	Expires time.Time // of a run that waits for another run of its job: when its deadline passes; zero: never
 	RunAt   time.Time // of a run that is Done because it is to start later than the node thought; otherwise zero

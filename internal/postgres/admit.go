@@ -137,7 +137,8 @@ func (s *admissions) collect(rows pgx.Rows) error {
 			a.out.Done = true
 		case !soon:
 			a.out = job.Admitted{Done: true, RunAt: *at}
-		default: // a change of the job has locked it, and Admit has to be called again
+		default: // a change of the job has locked it, or a time without service is not decided yet
+			a.out.Later = true
 		}
 		*to = a
 		return nil
@@ -151,7 +152,8 @@ func (e *Engine) admit(ctx context.Context, s *admissions) error {
 	var starts, replacing []*admission
 	for _, a := range s.runs {
 		if !a.found || a.candidate.RunAt.After(a.in.Now) {
-			continue // claimed a little before its time, but decided when it is due
+			a.out.Later = a.found || a.out.Later // claimed a little before its time, but decided when it is due
+			continue
 		}
 		switch verdict := job.Admit(a.in); verdict.Verdict {
 		case job.AdmitWait:
