@@ -170,8 +170,11 @@ func (o *Overview) Attention(live *Live) (out []Attention) {
 	}
 	o.attentionToQueues(live, add)
 	if p := o.PausedBelfry; p.Count > 0 {
-		add("jobs_paused", p.Count, "", "Belfry paused "+atLeast(p, "job", "jobs")+
-			" after failures. belfry job list --state paused lists them.")
+		text := "Belfry paused " + atLeast(p, "job", "jobs") + " after failures"
+		if all := o.PausedJobs; all.Count > p.Count {
+			text += ", of " + atLeast(all, "paused job", "paused jobs")
+		}
+		add("jobs_paused", p.Count, "", text+". belfry job list --state paused lists them.")
 	}
 	for i := range o.Causes[:min(len(o.Causes), MaxCauses)] {
 		g := &o.Causes[i]
