@@ -109,7 +109,7 @@ func (e *Engine) Rescue(ctx context.Context, partitions []int16, limit int) (ret
 		lost = append(lost, more...)
 	}
 	retries, _, err = e.CompleteDecided(ctx, lost)
-	expired := 0
+	var expired int
 	if err == nil && (all || w.expired) {
 		expired, err = e.endExpired(ctx, partitions, limit)
 		w.expired = expired == limit

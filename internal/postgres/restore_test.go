@@ -312,7 +312,7 @@ func TestASkippedTriggerKeepsItsPayload(t *testing.T) {
 	require.NoError(t, b.store.RetryRun(t.Context(), job.RunParams{Namespace: j.Namespace, Key: key}))
 	claimed := b.claim(session, []job.Key{key})
 	require.Len(t, claimed, 1)
-	require.JSONEq(t, `"of the trigger"`, string(claimed[0].Payload))
+	require.JSONEq(t, `"of the trigger"`, claimed[0].Payload)
 }
 
 // Neither an outage nor a failover is a restore.
