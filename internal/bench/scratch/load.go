@@ -89,9 +89,11 @@ type Cursor struct {
 	Next     time.Time
 }
 
+// A node may search from where it knew the first cursor, which is a minute ago if there was none: retry_at has it visit
+// those that were due earlier.
 const insertCursors = `
-INSERT INTO cursor (partition, id, namespace_id, key, schedule, missed, next_due_at)
-SELECT j.partition, c.id, $1, c.key, c.schedule, c.missed, c.next_due_at
+INSERT INTO cursor (partition, id, namespace_id, key, schedule, missed, next_due_at, retry_at)
+SELECT j.partition, c.id, $1, c.key, c.schedule, c.missed, c.next_due_at, CASE WHEN c.next_due_at < now() THEN now() END
 FROM (
     SELECT unnest($2::bigint[]) AS id, unnest($3::bytea[]) AS key, unnest($4::text[]) AS schedule,
            unnest($5::text[]) AS missed, unnest($6::timestamptz[]) AS next_due_at) c
