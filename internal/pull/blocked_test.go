@@ -49,6 +49,32 @@ func TestALineDoesNotKeepOthersWaiting(t *testing.T) {
 	require.Equal(t, queued, got[0].Key.Job)
 }
 
+// A line is longer than all runs that a poll may take in a while. The runs behind it are found after few claims, because
+// those of the line are not tried one by one.
+func TestALongLineIsPassedInFewClaims(t *testing.T) {
+	t.Parallel()
+	const runs = 3000
+	b := setup(t)
+	keyed := func(key string) func(*job.Definition) {
+		return func(d *job.Definition) { d.Concurrency = job.Concurrency{Key: key, Max: 1} }
+	}
+	long, short := b.job("long", "x", keyed("a")), b.job("short", "x", keyed("b"))
+	b.trigger(long)
+	const columns = `partition, version, job_id, state, attempt, priority, origin, admit, queue_id, concurrency_key,
+		concurrency_max, handler, needs_sweep, seq`
+	b.exec(`INSERT INTO run (`+columns+`, due_at, run_at)
+		SELECT `+columns+`, due_at - g * interval '1 ms', run_at - g * interval '1 ms'
+		FROM run, generate_series(1, $2) g WHERE job_id = $1`, long, runs)
+	s := b.open()
+	require.Len(t, b.claim(s, 1, patience, "x"), 1)
+	b.trigger(short)
+	before := b.pull.Counts().Claims
+	got := b.claim(s, 1, patience, "x")
+	require.Len(t, got, 1)
+	require.Equal(t, short, got[0].Key.Job)
+	require.Less(t, b.pull.Counts().Claims-before, int64(runs/20))
+}
+
 // Each of many jobs has a run that waits for the one before. Runs of other jobs are decided, and start in order of
 // priority. When the runs before have ended, all that waited start.
 func TestManyLinesDoNotKeepOthersWaiting(t *testing.T) {
