@@ -172,7 +172,7 @@ func (o *Overview) Attention(live *Live) (out []Attention) {
 	if p := o.PausedBelfry; p.Count > 0 {
 		text := "Belfry paused " + atLeast(p, "job", "jobs") + " after failures"
 		if all := o.PausedJobs; all.Count > p.Count {
-			text += ", of " + atLeast(all, "paused job", "paused jobs")
+			text += "; " + atLeast(all, "job is", "jobs are") + " paused in all"
 		}
 		add("jobs_paused", p.Count, "", text+". belfry job list --state paused lists them.")
 	}

@@ -37,7 +37,7 @@ func TestAttention(t *testing.T) {
 		"No worker asks for runs of queue pulled: 7 due runs wait.",
 		"Queue held is paused since 2026-03-30 10:31 UTC: 1 due run waits.",
 		"2 due runs wait in queue far since 2026-03-30 10:31 UTC, because of backpressure: h rests.",
-		"Belfry paused 2 jobs after failures, of 14 paused jobs. belfry job list --state paused lists them.",
+		"Belfry paused 2 jobs after failures; 14 jobs are paused in all. belfry job list --state paused lists them.",
 	}, texts())
 	o.HeldUntil = time.Date(2026, 3, 30, 9, 5, 0, 0, time.UTC)
 	require.Equal(t, "The database was restored to an earlier time: runs that were due before 2026-03-30 09:05 UTC are held. "+

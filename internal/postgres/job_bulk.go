@@ -86,7 +86,7 @@ func (a *API) createJobs(
 			}
 		case o.Jobs[i].IfVersion != 0:
 			made[i] = job.BulkResult{Err: fmt.Errorf(
-				"%w: there is no job named %q any more, of which version %d was read", ErrConflict, n.definition.Name,
+				"%w: the job %q no longer exists; version %d of it was read", ErrConflict, n.definition.Name,
 				o.Jobs[i].IfVersion,
 			)}
 		default:

@@ -23,7 +23,7 @@ const (
 	// maxBlocked is how many a queue remembers. A scan from the beginning of the feed finds others again.
 	maxBlocked = 10_000
 	// maxKeys bounds the keys of claimed runs. If it is reached, lines wait for blockedPause.
-	maxKeys = 100_000
+	maxKeys = 10_000
 )
 
 // blockedRun is a due run that may not start yet: another run of its job is live, its concurrency key has no
@@ -40,6 +40,8 @@ func (b *blockedRun) refuse(r job.Refusal) {
 	b.retry = clock.Elapsed() + blockedPause
 	if r.Limit.Kind == job.LimitKey {
 		b.key, b.full = line{limit: r.Limit, max: r.KeyMax}, r.After == 0
+	} else {
+		b.full = false
 	}
 }
 
@@ -97,18 +99,20 @@ func (q *queue) skipped() skipSet {
 	return set
 }
 
-// waits returns a function for the parameters of a claim: whether as many runs wait for a run's concurrency key as it has
-// permits. None that is free by now is for a run behind them, so it joins them without a try. The caller holds the lock.
-func (q *queue) waits() func(job.Due) bool {
+// waits returns a function for the parameters of a claim: whether as many runs with these handlers wait for a run's
+// concurrency key as it has permits. They get the next free permits, so the run joins them without a try. A run with an
+// overlap policy does not: that is decided first. Lines of keys with many permits would start too few runs in a claim.
+// The caller holds the lock.
+func (q *queue) waits(handlers map[string]bool) func(job.Due) bool {
 	waiting := map[line]int32{}
 	for _, b := range q.blocked {
-		if b.full {
+		if b.full && handlers[b.due.Handler] {
 			waiting[b.key]++
 		}
 	}
 	return func(d job.Due) bool {
 		n := waiting[line{limit: d.KeyLimit, max: d.KeyMax}]
-		return n > 0 && n >= d.KeyMax
+		return n > 0 && n >= d.KeyMax && d.KeyMax <= maxAdmits && !d.Admit.Exclusive()
 	}
 }
 
@@ -215,19 +219,24 @@ func (q *queue) runsEnded(ended []job.Key) {
 			delete(q.keys, k.RunKey())
 		}
 	}
-	first := map[line]*blockedRun{}
+	type part struct { // of a line, because nobody may ask for runs of its other handlers
+		line
+		handler string
+	}
+	partOf := func(b *blockedRun) part { return part{b.line(), b.due.Handler} }
+	first := map[part]*blockedRun{}
 	for k, b := range q.blocked {
 		if jobs[k.Job] || keys[b.key.limit] {
-			first[b.line()] = b
+			first[partOf(b)] = b
 		}
 	}
 	for _, b := range q.blocked {
-		if f := first[b.line()]; f != nil && b.compareInLine(f) < 0 {
-			first[b.line()] = b
+		if f := first[partOf(b)]; f != nil && b.compareInLine(f) < 0 {
+			first[partOf(b)] = b
 		}
 	}
 	for _, b := range first {
-		q.blocked[b.due.RunKey()] = &blockedRun{due: b.due, key: b.key}
+		q.blocked[b.due.RunKey()] = &blockedRun{due: b.due, key: b.key, full: b.full}
 	}
 	if len(first) > 0 || q.atLimit {
 		q.setClaimable()

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
@@ -76,7 +77,6 @@ func (q *queue) begin() *round {
 	defer q.mu.Unlock()
 	r := &round{known: map[string]bool{}, params: job.PullClaimParams{
 		Namespace: q.namespace, Queue: q.id, Limit: maxCandidates, Ahead: scanPause, Skip: q.skipped().filter(),
-		Waits: q.waits(),
 	}}
 	sessions := map[uuid.UUID]bool{}
 	q.rounds++
@@ -90,6 +90,7 @@ func (q *queue) begin() *round {
 			r.known[h] = true
 		}
 	}
+	r.params.Waits = q.waits(r.known)
 	for _, k := range feedsOf(r.known) {
 		r.params.Feeds = append(r.params.Feeds, k.feed(q.id, q.feeds[k].mark))
 	}
@@ -130,13 +131,14 @@ func (q *queue) admit(ctx context.Context, r *round) {
 	q.mu.Lock()
 	turns := q.retryBlocked(q.skipped(), r.known)
 	q.mu.Unlock()
-	size := payloadBytes(r.claimed)
+	size, began := payloadBytes(r.claimed), clock.Elapsed()
 	count := func(poll int) int { return len(r.claimed[poll]) }
 	for n := 0; len(turns) > 0; {
 		next := turns[:0]
 		for _, t := range turns {
 			poll := job.Choose(r.params.Polls, t.runs[0].due.Handler, count)
-			if n >= maxAdmits || size >= job.MaxClaimBytes || poll < 0 {
+			late := clock.Elapsed()-began > claimLimit/2 // later ones could be in doubt when the claim ends
+			if n >= maxAdmits || late || size >= job.MaxClaimBytes || poll < 0 {
 				continue
 			}
 			n++

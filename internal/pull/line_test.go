@@ -29,6 +29,9 @@ func inLine(q *queue, key job.Limit, most int32, ago ...time.Duration) (keys []j
 func TestTheEndOfARunRetriesTheLineOfItsKey(t *testing.T) {
 	t.Parallel()
 	q := newQueue(New(Options{}), uuid.Nil, 1)
+	gone := blockedRun{due: job.Due{Key: job.Key{Job: uuid.New()}, Handler: "gone"}}
+	gone.refuse(job.Refusal{Limit: job.KeyLimit(1), KeyMax: 1})
+	q.blocked[gone.due.RunKey()] = &gone // older, and nobody asks for it
 	mine := inLine(q, job.KeyLimit(1), 1, 0, 0)
 	others := inLine(q, job.KeyLimit(2), 1, 0)
 	ended := job.Claimed{Attempt: job.Attempt{Key: job.Key{Job: uuid.New()}, Limits: []job.Limit{job.KeyLimit(1)}}}
@@ -49,13 +52,17 @@ func TestARunJoinsALineThatIsLongerThanItsKeyHasPermits(t *testing.T) {
 	busy := blockedRun{due: job.Due{Key: job.Key{Job: uuid.New()}}}
 	busy.refuse(job.Refusal{Limit: job.KeyLimit(3), KeyMax: 1, After: time.Millisecond})
 	q.blocked[busy.due.RunKey()] = &busy
-	waits := q.waits()
+	waits := q.waits(map[string]bool{"h": true})
 	of := func(id int64, most int32) job.Due { return job.Due{KeyLimit: job.KeyLimit(id), KeyMax: most} }
 	require.True(t, waits(of(1, 2)))
 	require.False(t, waits(of(1, 3)), "another maximum is another line")
 	require.False(t, waits(of(2, 3)), "there may be a third permit")
 	require.False(t, waits(of(3, 1)), "only the lock of the key was taken")
 	require.False(t, waits(job.Due{KeyMax: 1}), "it has no key")
+	skips := of(1, 2)
+	skips.Admit = job.AdmitIfAlone
+	require.False(t, waits(skips), "its overlap policy is decided first")
+	require.False(t, q.waits(map[string]bool{"other": true})(of(1, 2)), "nobody asks for the runs of that line")
 }
 
 // TestFewRunsBehindTheFirstAreRetried: each takes a transaction, and the polls wait for all of them.
@@ -66,7 +73,7 @@ func TestFewRunsBehindTheFirstAreRetried(t *testing.T) {
 	for i := range ago {
 		ago[i] = clock.Elapsed() + time.Hour
 	}
-	ago[0] = 0
+	ago[0] = -time.Hour // the first is not to be retried yet
 	keys := inLine(q, job.KeyLimit(1), 1, ago...)
 	all := skipSet{}
 	for _, k := range keys {

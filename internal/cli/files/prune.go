@@ -21,8 +21,8 @@ import (
 // setLabel marks the jobs that belfry apply --set created or changed, so that --prune deletes no other.
 const setLabel = "belfry.set"
 
-// errOwned keeps a forgotten or wrong --set from removing or changing the mark. The set that has the job would never delete
-// it with --prune, or the other one would.
+// errOwned keeps a forgotten or wrong --set from removing or changing the mark. The set that loses it would never delete
+// the job with --prune, and the set that gains it might.
 var errOwned = errors.New("the job belongs to another set of files, as its label " + setLabel +
 	" says: repeat with --set and that name, or relabel the job first")
 
