@@ -219,7 +219,7 @@ func (q *queue) runsEnded(ended []job.Key) {
 			delete(q.keys, k.RunKey())
 		}
 	}
-	type part struct { // of a line, because nobody may ask for runs of its other handlers
+	type part struct { // of a line, because its other handlers may have no worker
 		line
 		handler string
 	}

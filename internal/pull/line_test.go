@@ -31,7 +31,7 @@ func TestTheEndOfARunRetriesTheLineOfItsKey(t *testing.T) {
 	q := newQueue(New(Options{}), uuid.Nil, 1)
 	gone := blockedRun{due: job.Due{Key: job.Key{Job: uuid.New()}, Handler: "gone"}}
 	gone.refuse(job.Refusal{Limit: job.KeyLimit(1), KeyMax: 1})
-	q.blocked[gone.due.RunKey()] = &gone // older, and nobody asks for it
+	q.blocked[gone.due.RunKey()] = &gone // older, and its handler has no worker
 	mine := inLine(q, job.KeyLimit(1), 1, 0, 0)
 	others := inLine(q, job.KeyLimit(2), 1, 0)
 	ended := job.Claimed{Attempt: job.Attempt{Key: job.Key{Job: uuid.New()}, Limits: []job.Limit{job.KeyLimit(1)}}}
@@ -62,7 +62,7 @@ func TestARunJoinsALineThatIsLongerThanItsKeyHasPermits(t *testing.T) {
 	skips := of(1, 2)
 	skips.Admit = job.AdmitIfAlone
 	require.False(t, waits(skips), "its overlap policy is decided first")
-	require.False(t, q.waits(map[string]bool{"other": true})(of(1, 2)), "nobody asks for the runs of that line")
+	require.False(t, q.waits(map[string]bool{"other": true})(of(1, 2)), "that line is of a handler without workers")
 }
 
 // TestFewRunsBehindTheFirstAreRetried: each takes a transaction, and the polls wait for all of them.
