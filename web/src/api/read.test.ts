@@ -13,7 +13,10 @@ const node = vi.hoisted(() => {
       super(typeof url === 'string' ? new URL(url, 'http://node.example') : url, init);
     }
   };
-  globalThis.fetch = async () => new Response('{}', { headers: { Date: new Date(state.date).toUTCString(), 'Content-Type': 'application/json' } });
+  globalThis.fetch = async () => {
+    const headers = { Date: new Date(state.date).toUTCString(), 'Content-Type': 'application/json' };
+    return new Response('{}', { headers });
+  };
   return state;
 });
 
