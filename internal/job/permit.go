@@ -83,6 +83,7 @@ type Refusal struct {
 	KeyMax  int32 // the candidate's maximum, if the limit is a concurrency key
 	// After is when to ask again. 0 means when a run under the limit ends, which cannot be predicted.
 	After time.Duration
+	Busy  bool // another transaction has the lock of the limit, and there may be many permits
 	Quota bool // the quota of the namespace refused it, which all of its queues share
 }
 
@@ -141,7 +142,7 @@ func (c *Candidate) refusal(capacity map[Limit]*Capacity, now time.Time) Refusal
 		}
 		switch {
 		case !limit.Locked:
-			refusal.After = busyPause
+			refusal.After, refusal.Busy = busyPause, true
 		case l.Kind == LimitKey && limit.Running >= int(max(c.KeyMax, 1)), limit.full():
 		case limit.Limits.Rate.Count > 0 && limit.Bucket.Tokens < 1:
 			refusal.After = limit.Bucket.after(limit.Limits)

@@ -39,7 +39,7 @@ type blockedRun struct {
 func (b *blockedRun) refuse(r job.Refusal) {
 	b.retry = clock.Elapsed() + blockedPause
 	if r.Limit.Kind == job.LimitKey {
-		b.key, b.full = line{limit: r.Limit, max: r.KeyMax}, r.After == 0
+		b.key, b.full = line{limit: r.Limit, max: r.KeyMax}, !r.Busy
 	} else {
 		b.full = false
 	}

@@ -50,7 +50,7 @@ func TestARunJoinsALineThatIsLongerThanItsKeyHasPermits(t *testing.T) {
 	inLine(q, job.KeyLimit(1), 2, 0, 0)
 	inLine(q, job.KeyLimit(2), 3, 0, 0)
 	busy := blockedRun{due: job.Due{Key: job.Key{Job: uuid.New()}}}
-	busy.refuse(job.Refusal{Limit: job.KeyLimit(3), KeyMax: 1, After: time.Millisecond})
+	busy.refuse(job.Refusal{Limit: job.KeyLimit(3), KeyMax: 1, After: time.Millisecond, Busy: true})
 	q.blocked[busy.due.RunKey()] = &busy
 	waits := q.waits(map[string]bool{"h": true})
 	of := func(id int64, most int32) job.Due { return job.Due{KeyLimit: job.KeyLimit(id), KeyMax: most} }

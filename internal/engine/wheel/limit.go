@@ -9,8 +9,7 @@ import (
 const (
 	// tryUnknown is how many runs to try under a limit that nothing is known about, or that has many permits.
 	tryUnknown = 500
-	// tryAgain is how many runs to try when time may have helped: a rate has a few permits, or another node has the lock.
-	// Each try locks its runs, also in vain.
+	// tryAgain is how many runs to try when a rate may have some permits again. Each try locks its runs, also in vain.
 	tryAgain = 50
 	// rateRetry is how long a node may not notice that the rate it waits for was raised or removed.
 	rateRetry = time.Second
@@ -79,6 +78,9 @@ func (w *Wheel) ReturnRefused(runs []Refused, now time.Time) {
 			// Not later than rateRetry, to notice a rate that is raised or removed in the meantime.
 			s.retryAt = now.Add(min(r.Why.After, rateRetry))
 			s.try = tryAgain
+			if r.Why.Busy { // one node at a time grants permits, and if the database is far away, it has few turns
+				s.try = tryUnknown
+			}
 		}
 		id := limitID{r.Why.Limit, 0}
 		if id.Kind == job.LimitKey {
