@@ -40,7 +40,8 @@
 // a second, or immediately when a run that it may wait for ends through this node. The runs of a job have the
 // order of their due times, those of a key that of priority and run time. In the line of a key, a run that has to
 // wait for its job lets other jobs go first. The lines that wait longest have their turn first, so no line keeps
-// the others waiting.
+// the others waiting. If as many runs wait for a key as it has permits, a run without an overlap policy joins
+// them without a try, so a long line does not keep the runs behind it waiting either.
 //
 // # Fences
 //

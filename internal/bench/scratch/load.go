@@ -89,8 +89,7 @@ type Cursor struct {
 	Next     time.Time
 }
 
-// A node may search from where it knew the first cursor, which is a minute ago if there was none: retry_at has it visit
-// those that were due earlier.
+// A node that found no cursor searches from a minute ago on. With retry_at it also visits cursors that were due earlier.
 const insertCursors = `
 INSERT INTO cursor (partition, id, namespace_id, key, schedule, missed, next_due_at, retry_at)
 SELECT j.partition, c.id, $1, c.key, c.schedule, c.missed, c.next_due_at, CASE WHEN c.next_due_at < now() THEN now() END

@@ -36,8 +36,8 @@ of the file leaves out has its default. Jobs that are in no file are left alone,
 unless --prune deletes them: it deletes jobs that carry the label of --set, which an
 earlier apply gave them.
 
-FILE may be a directory: all of its .yaml and .yml files are read, also those of
-subdirectories. A file has one job, a list of jobs, or many documents with ---
+FILE may be a directory: all of its .yaml and .yml files are read, including those
+in subdirectories. A file has one job, a list of jobs, or many documents with ---
 between them; the fields are those of the API, and belfry job get -o yaml shows them.
 
 A job that is refused does not keep the others from being applied. If the server

@@ -126,7 +126,7 @@ func open(stdin io.Reader, file string) (io.ReadCloser, error) {
 	return f, nil
 }
 
-// expand replaces directories by their YAML files, also those of subdirectories: --prune would delete their jobs.
+// expand replaces directories by their YAML files, including those in subdirectories: --prune would delete their jobs.
 func expand(files []string) (out []string, err error) {
 	for _, file := range files {
 		if info, err := os.Stat(file); err != nil || !info.IsDir() {
