@@ -64,6 +64,7 @@ type UpdateParams struct {
 	Namespace  uuid.UUID
 	ID         uuid.UUID
 	IfVersion  int32     // the expected version; 0 means any
+	Repeats    bool      // IfVersion does not matter if the job has the definition already: a reply may have been lost
 	IfTag      string    // the expected tag; empty means any
 	IfSince    time.Time // refuse if the job was changed later; zero means that does not matter
 	Definition Definition

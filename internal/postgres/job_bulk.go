@@ -50,7 +50,7 @@ func (a *API) replaceExisting(ctx context.Context, o *job.BulkParams, made []job
 		if made[i].Exists != uuid.Nil {
 			of = append(of, i)
 			updates = append(updates, job.UpdateParams{
-				Namespace: o.Namespace, ID: made[i].Exists, IfVersion: o.Jobs[i].IfVersion,
+				Namespace: o.Namespace, ID: made[i].Exists, IfVersion: o.Jobs[i].IfVersion, Repeats: true,
 				IfSince: since, Definition: o.Jobs[i].Definition, Actor: o.Actor,
 			})
 		}

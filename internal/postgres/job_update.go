@@ -13,8 +13,7 @@ import (
 )
 
 // UpdateJob gives a job a new definition. A definition that is equal to the old one changes nothing: no version and no
-// audit entry is written, and runs are left alone. White space in JSON does not count. IfVersion does not matter then,
-// so that a request whose response was lost can be repeated.
+// audit entry is written, and runs are left alone. White space in JSON does not count.
 //
 // A new definition takes effect at UpdatedAt: later occurrences follow it, and earlier ones that have not started stay
 // due. Runs that have not started are delivered as the new definition says.
@@ -103,12 +102,13 @@ func (a *API) update(ctx context.Context, tx pgx.Tx, in []job.UpdateParams, want
 		if u.old, err = derive(c.job.Definition, c.job.ID); err != nil {
 			u.old = nil
 		}
-		if u.old != nil && d.text.whole == u.old.text.whole {
+		v, since := in[i].IfVersion, in[i].IfSince
+		stale := v != 0 && v != c.job.Version
+		if u.old != nil && d.text.whole == u.old.text.whole && (in[i].Repeats || !stale) {
 			out[i] = job.Change{Job: c.job.Job, Now: c.now}
 			continue
 		}
-		v, since := in[i].IfVersion, in[i].IfSince
-		if v != 0 && v != c.job.Version || !since.IsZero() && c.job.UpdatedAt.After(since) {
+		if stale || !since.IsZero() && c.job.UpdatedAt.After(since) {
 			return nil, c.stale()
 		}
 		if err := u.decide(ctx, a, to[i]); err != nil {
