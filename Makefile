@@ -29,8 +29,9 @@ help: ## print this help
 	@awk -F ':.*## ' '/^##@ / {printf "\n%s\n", substr($$0, 5)} \
 	/^[a-z][a-zA-Z0-9_\/-]*:.*## / {printf "  \033[1m%-18s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
+# As it is shipped (dev/static): what is compiled here is not compiled again for packages and images.
 build: ## build bin/belfry
-	go build -trimpath -o bin/ ./cmd/belfry
+	CGO_ENABLED=0 go build -trimpath -o bin/ ./cmd/belfry
 
 VERSION ?= 0.1.0
 packages: $(TOOLS)/nfpm ## build deb and rpm into bin/release: VERSION=0.1.0
@@ -46,21 +47,53 @@ release: $(TOOLS)/nfpm ## build a release into dist: archives for all platforms,
 ##@ Tests
 
 # They start first: at the end, one of them alone would leave processors idle.
-LONGEST = ./test/cluster ./internal/postgres ./test/docs
+LONGEST = ./internal/postgres ./test/docs
 
-test: | $(TOOLS)/gotestsum ## run all tests with the race detector on a real PostgreSQL 15 (SERVICES="nats kafka …": and with these)
-	@dev/need gcc bwrap curl
-	$(call using,postgres-ram $(SERVICES)) \
-	$(TOOLS)/gotestsum --format pkgname-and-test-fails -- -race -timeout 30m $(LONGEST) ./...
+# Packages whose goroutines share memory, and the clients. The race detector takes several times as long, so the others are
+# tested without it, and with it in make test-race. The attacks of hostile servers have limits of CPU time and memory.
+RACES = $$(go list ./internal/app/... ./internal/archiver ./internal/clock ./internal/engine/... ./internal/loop \
+	./internal/member ./internal/path/... ./internal/pull ./internal/server/... ./internal/share ./internal/store ./internal/tally \
+	./internal/target/... ./internal/telemetry ./internal/tracing ./test/sdk ./web | grep -v /targettest/)
 
-test-pg18: ## run the tests that need a database on PostgreSQL 18 (make test looks for races)
-	@dev/need npm
-	$(call using,postgres18) go test -count=1 -timeout 20m ./internal/pgtest/... ./internal/postgres/...
+# Lint runs all that vet checks.
+test: test/plain test/race test/cluster ## run all tests once on a real PostgreSQL 15 (SERVICES="nats kafka …": and with these)
 
-test-pgbouncer: ## migrate, connect and lose nodes through PgBouncer in transaction mode
-	@dev/need gcc
-	$(call using,postgres pgbouncer) go test -race -count=1 -run 'PgBouncer|MigrateAtOnce' ./internal/postgres/... && \
-	DATABASE=pgbouncer go test -count=1 -run '^Test(Kill9|Pause)$$' ./test/cluster
+test/plain: | $(TOOLS)/gotestsum ## run the tests of packages without goroutines that share memory
+	@dev/need gcc bwrap curl jq
+	races=$(RACES) && others=$$(go list ./... | grep -vxF -e "$$races" -e github.com/belfry-dev/belfry/test/cluster) && \
+	$(call using,postgres-ram $(SERVICES)) dev/tests -vet=off -parallel 4 -timeout 30m $(LONGEST) $$others
+
+test/race: | $(TOOLS)/gotestsum ## run the tests of the others with the race detector
+	@dev/need gcc bwrap jq
+	races=$(RACES) && $(call using,postgres-ram $(SERVICES)) dev/tests -vet=off -race -timeout 30m $$races
+
+# Drills that others contain: TestAll kills nodes and the database, TestBroker sends to Kafka.
+CONTAINED = ^Test(Kill9|DatabaseKill9|HotTopic)$$
+
+# Drills wait more than they compute. Not from Go's cache, which does not see the program that they start.
+test/cluster: | $(TOOLS)/gotestsum ## lose nodes, databases and brokers in short forms (CONTAINED=: also those that others contain)
+	@dev/need gcc jq
+	$(call using,postgres-ram $(SERVICES)) dev/tests -vet=off -count=1 -parallel 4 -timeout 30m -skip '$(CONTAINED)' ./test/cluster
+
+test-race: | $(TOOLS)/gotestsum ## run all tests with the race detector, each drill too (an hour on 2 cores)
+	@dev/need gcc bwrap curl jq
+	$(call using,postgres-ram $(SERVICES)) dev/tests -count=1 -race -timeout 90m ./test/cluster $(LONGEST) ./...
+
+# What depends on the version of PostgreSQL: plans, migrations, partitions, roles, row-level security, locks and wakes.
+ON_18 = cd internal/postgres && { grep -lE 'explain\w*\(' *_test.go; ls contract_test.go failover_test.go history*_test.go \
+	inspect_test.go member_test.go migrate*_test.go owner_test.go query_test.go *role_test.go row_security_test.go \
+	schema_comment_test.go session_test.go stuck_test.go wake_test.go worker_security_test.go; } | sort -u | \
+	xargs sed -nE 's/^func (Test\w+).*/\1/p' | paste -sd '|'
+
+test-pg18: | $(TOOLS)/gotestsum ## run what depends on the version of PostgreSQL on 18 (ALL=1: all that needs a database)
+	@dev/need npm jq
+	tests=$$($(ON_18)) && $(call using,postgres18) dev/tests -vet=off -count=1 -parallel 4 -timeout 30m \
+	$(if $(ALL),./internal/pgtest/... ./internal/postgres/...,-run "^($$tests)\$$" ./internal/postgres)
+
+test-pgbouncer: | $(TOOLS)/gotestsum ## migrate, connect and lose nodes through PgBouncer in transaction mode
+	@dev/need jq
+	$(call using,postgres pgbouncer) dev/tests -vet=off -count=1 -run 'PgBouncer|MigrateAtOnce' ./internal/postgres/... && \
+	DATABASE=pgbouncer dev/tests -vet=off -count=1 -run '^Test(Kill9|Pause)$$' ./test/cluster
 
 # Servers that the tests of targets use. The tests start other receivers themselves.
 TARGET_SERVICES ?= nats rabbitmq kafka podman
@@ -93,7 +126,7 @@ test-brokers: ## kill, cut and wipe Kafka, NATS and RabbitMQ while runs are due 
 test-dst: ## compare every zone, transition 2000-2040 and expression with the oracle (minutes)
 	BELFRY_DST=full $(call logged,./internal/oracle/,DST,60m)
 
-test-sdk: ## test the Go client, and that a TypeScript client can be generated
+test-sdk: web/node_modules ## test the Go client, and that a TypeScript client can be generated
 	@dev/need gcc npm
 	cd sdk/go && GOWORK=off go test -race ./...
 	dev/typescript/test
@@ -147,8 +180,8 @@ test-docs: ## execute or validate every code block of the documentation, and cou
 test-deploy: $(TOOLS)/actionlint $(TOOLS)/nfpm $(TOOLS)/compose/installed ## test what is shipped in addition to the program, in its short form: units, release, images, package and compose with a run, alerts, dashboards, site
 	@dev/need systemd-analyze rpm npm jq minisign prometheus
 	test/deploy/units
-	test/deploy/release
-	$(RAM) test/deploy/starts
+	rm -rf bin/dist && BELFRY_DIST=$(CURDIR)/bin/dist test/deploy/release
+	$(RAM) BELFRY_DIST=$(CURDIR)/bin/dist test/deploy/starts
 	dev/grafana/test
 	ACTIONLINT=$(TOOLS)/actionlint go test -count=1 ./test/deploy
 	$(MAKE) --no-print-directory docs-site
@@ -190,14 +223,11 @@ quickstart: ## do what the README's start says, in an empty directory, until a r
 
 test-ui: web/types build ## test the web UI: its code, and in a real browser against a real node (SHOTS=directory: pictures; AXE=all: axe on phones in each state)
 	@dev/need chromium-headless-shell
-	cd web && npm run --silent lint && npm run --silent test && npm run --silent e2e
+	cd web && npm run --silent lint && npm run --silent test && AXE=$(AXE) npm run --silent e2e
 
 why: ## print each story of belfry why, from a real node (UPDATE=1: write what tests compare with)
 	@$(RAM) out=$$(mktemp) && trap 'rm -f "$$out"' EXIT && BELFRY_WHY=$(if $(UPDATE),update) BELFRY_WHY_FILE="$$out" \
 	go test -count=1 -run '^TestWhy$$' ./internal/cli && cat "$$out"
-
-test-services: ## start every service and pass a message through each
-	dev/services up all && dev/services status
 
 vulncheck: ## ask govulncheck for known vulnerabilities that the code reaches (needs the public database of Go)
 	go run golang.org/x/vuln/cmd/govulncheck@v1.8.0 ./...
@@ -261,10 +291,11 @@ test-restore: ## restore PostgreSQL to an earlier time with pgBackRest, and acce
 	@dev/need pgbackrest
 	$(RAM) BELFRY_RESTORE=1 $(call logged,./test/cluster,^TestRestore$$,30m)
 
-# The last commit before the archive, until there is a release to upgrade from.
-test-upgrade: OLD = ab96f9a
+# The release before this commit. Until there is one, the oldest commit with the schema of this one.
+test-upgrade: OLD = $(shell git describe --tags --match 'v*' --abbrev=0 HEAD^ 2>/dev/null || \
+	git log -1 --format=%h -- internal/postgres/migration)
 test-upgrade: SECONDS = 180
-test-upgrade: ## upgrade from commit OLD=ab96f9a to this one, roll back and forward, under load for SECONDS=180; old clients (6 minutes)
+test-upgrade: ## upgrade from commit OLD=… to this one, roll back and forward, under load for SECONDS=180; old clients (6 minutes)
 	$(RAM) BELFRY_UPGRADE=$(OLD) SECONDS=$(SECONDS) JOBS=$(JOBS) $(call logged,./test/cluster,^TestUpgrade$$,60m)
 
 # Its own primary and two synchronous standbys.
@@ -289,7 +320,7 @@ neighbours: FLOOD = 100000
 neighbours: IDLE = 20000
 neighbours: SECONDS = 20
 neighbours: ## how late 200 runs/s are while another namespace has runs, or attacks: silent hosts, brokers, long polls, IDLE=20000 connections, FLOOD=100000 runs; ATTACK="polls|idle" selects some (10 minutes)
-	NEIGHBOURS=1 ATTACK="$(ATTACK)" SLOTS=1000 JOBS=200 HOSTS=1000 UNCONFIRMED=1000 SETTINGS=500 KEYS=100 POLLS=40 REQUESTS=1000 BODIES=500 \
+	NEIGHBOURS=1 ATTACK="$(ATTACK)" SLOTS=1000 JOBS=200 HOSTS=1000 UNCONFIRMED=1000 KEYS=100 POLLS=40 REQUESTS=1000 BODIES=500 \
 	IDLE=$(IDLE) FLOOD=$(FLOOD) SECONDS=$(SECONDS) $(call logged,./test/cluster,^TestNeighbours$$,60m)
 
 takeover-stuck: PAUSES = 50
@@ -403,6 +434,7 @@ lint: lint/code lint/prose ## run the linters: code with the import arrows, and 
 lint/code: $(TOOLS)/golangci-lint
 	$(TOOLS)/golangci-lint run ./...
 	cd sdk/go && $(TOOLS)/golangci-lint run ./...
+	go test ./internal
 	GOWORK=off go vet -C dev/probe ./...
 	GOWORK=off go vet -C dev/sbom ./...
 
@@ -412,13 +444,10 @@ lint/prose: $(TOOLS)/vale ## check the words of docs, comments, messages, help a
 	go run ./dev/prose $(TOOLS)/prose
 	$(TOOLS)/vale --output=line *.md docs sdk cmd internal test dev web/*.go api/openapi.yaml $(TOOLS)/prose
 
-house: ## report sizes, wide lines, SQL, background loops and duplicates (CHECK=1: fail if a goal is missed)
-	@go run ./dev/house $(if $(CHECK),-check)
-
 fmt: $(TOOLS)/golangci-lint ## format the code
 	$(TOOLS)/golangci-lint fmt ./...
 
-generate: generate/mod generate/config generate/schema generate/api generate/sdk generate/dashboards web ## generate all generated files again
+generate: generate/mod generate/config generate/schema generate/api generate/sdk web ## generate all generated files again
 
 generate/mod:
 	go mod tidy
@@ -435,10 +464,7 @@ generate/api:
 	go run ./dev/openapi >api/openapi.yaml
 
 generate/sdk: generate/api $(TOOLS)/oapi-codegen
-	cd sdk/go && $(TOOLS)/oapi-codegen -config oapi-codegen.yaml ../../api/openapi.yaml >client.gen.go
-
-generate/dashboards:
-	go run ./dev/dashboards deploy/grafana
+	cd sdk/go && $(TOOLS)/oapi-codegen -config oapi-codegen.yaml ../../api/openapi.yaml >models.gen.go
 
 # The UI needs Node. Its packages are installed when the lock file has changed.
 web/node_modules: web/package-lock.json dev/typescript/package-lock.json
@@ -456,7 +482,7 @@ web/build: web/types
 web: web/build ## build the web UI into web/dist.zip, which is committed
 	go run ./dev/webzip pack web/dist web/dist.zip
 
-verify: verify/mod verify/config verify/schema verify/api verify/sdk verify/dashboards verify/web ## fail if generate would change a file
+verify: verify/mod verify/config verify/schema verify/api verify/sdk verify/web ## fail if generate would change a file
 
 verify/mod:
 	go mod tidy -diff
@@ -474,10 +500,7 @@ verify/api:
 	go run ./dev/openapi | diff api/openapi.yaml -
 
 verify/sdk: $(TOOLS)/oapi-codegen
-	cd sdk/go && $(TOOLS)/oapi-codegen -config oapi-codegen.yaml ../../api/openapi.yaml | diff client.gen.go -
-
-verify/dashboards:
-	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && go run ./dev/dashboards "$$dir" && diff -r deploy/grafana "$$dir"
+	cd sdk/go && $(TOOLS)/oapi-codegen -config oapi-codegen.yaml ../../api/openapi.yaml | diff models.gen.go -
 
 verify/web: web/build
 	go run ./dev/webzip check web/dist web/dist.zip

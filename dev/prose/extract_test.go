@@ -30,7 +30,7 @@ func TestWhatIsExtracted(t *testing.T) {
 	for _, path := range []string{"internal/x/x.go", "internal/x/query/x.sql", "dev/services", "Makefile"} {
 		require.NotNil(t, extractor(path), path)
 	}
-	for _, path := range []string{"internal/x/x_test.go", "sdk/go/client.gen.go", "docs/x.md", "internal/testdata/x.sql", "LICENSE"} {
+	for _, path := range []string{"internal/x/x_test.go", "sdk/go/models.gen.go", "docs/x.md", "internal/testdata/x.sql", "LICENSE"} {
 		require.Nil(t, extractor(path), path)
 	}
 }

@@ -16,13 +16,12 @@ var groups = []struct {
 	}},
 	{"Jobs and cursors", []string{"cursor", "cursor_skip", "job", "job_label", "job_version", "job_pause_end"}},
 	{"Runs and history", []string{
-		"run", "run_history", "run_history_kept", "run_history_copy", "history_rule",
-		"run_output", "run_output_live", "dead_letter", "archive_day", "archive_setting",
+		"run", "run_history", "run_output", "run_output_live", "dead_letter", "archive_day", "archive_setting",
 	}},
 	{"Queues and limits", []string{"queue", "queue_rate", "permit", "queue_waiter"}},
 	{"Sessions and partitions", []string{"session", "partition", "cluster", "failover"}},
 	{"Requests and operations", []string{"idempotent_response", "operation", "operation_item", "operation_version"}},
-	{"Secrets", []string{"secret", "cluster_key"}},
+	{"Secrets", []string{"secret", "broker", "cluster_key"}},
 	{"Audit", []string{"audit_log", "audit_finding"}},
 	{"Statistics", []string{"stat_minute"}},
 }

@@ -20,7 +20,7 @@ type AuditEntry struct {
 	Action string // for example "job.create"
 	Object string // a public id or a name
 	Detail string // JSON
-	Origin Origin // zero: no request led to it, or an older version wrote it
+	Origin Origin // zero: no request led to it
 	Hash   [32]byte
 	Seal   []byte // by a key of the keyset: see SealBound; nil: its writer had none
 }
@@ -43,11 +43,7 @@ func (e AuditEntry) Chain(namespace uuid.UUID, before [32]byte) [32]byte {
 	put(namespace[:])
 	put(binary.BigEndian.AppendUint64(nil, uint64(e.Seq)))
 	put(binary.BigEndian.AppendUint64(nil, uint64(e.At.UnixMicro())))
-	parts := []string{e.Actor, e.Action, e.Object, e.Detail}
-	if e.Origin != (Origin{}) { // an entry without one has the hash that older versions compute
-		parts = append(parts, e.Origin.Address, e.Origin.Request)
-	}
-	for _, s := range parts {
+	for _, s := range []string{e.Actor, e.Action, e.Object, e.Detail, e.Origin.Address, e.Origin.Request} {
 		put([]byte(s))
 	}
 	return [32]byte(h.Sum(nil))

@@ -37,7 +37,7 @@ const KindURL = "http_url"
 const KindHeader = "message_header"
 
 // SecretKinds are the kinds of targets that use secrets.
-var SecretKinds = []string{"http", KindURL, "kafka", "nats", "amqp", KindHeader, "command"}
+var SecretKinds = []string{"http", KindURL, KindHeader, "command"}
 
 const maxSecretHosts = 100
 

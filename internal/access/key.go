@@ -46,8 +46,6 @@ type Namespace struct {
 	ID        uuid.UUID
 	Name      string
 	CreatedAt time.Time
-	// KeepHistory is how long ended runs are kept, unless their job says otherwise. nil: as the setting says.
-	KeepHistory *time.Duration
 }
 
 var namespaceForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)

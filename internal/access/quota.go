@@ -9,25 +9,31 @@ import (
 	"github.com/belfry-dev/belfry/internal/problem"
 )
 
-// Quota is something that a namespace may have a limited amount of. The operator of the cluster sets the limit.
+// Quota is something that a namespace may have a limited amount of.
 type Quota string
 
-// The quotas. The database has a column max_… for each.
+// The quotas. The operator of the cluster sets them: the database has a column max_… for each.
 const (
-	QuotaJobs     Quota = "jobs"
-	QuotaStorage  Quota = "storage" // bytes of the payloads and target configurations of jobs
-	QuotaQueues   Quota = "queues"
-	QuotaKeys     Quota = "keys" // that are neither revoked nor expired
-	QuotaSecrets  Quota = "secrets"
-	QuotaSessions Quota = "sessions"        // of workers
-	QuotaLiveRuns Quota = "live_runs"       // runs that have not ended; above it, schedules add none
-	QuotaRuns     Quota = "runs_per_minute" // starts of attempts; runs wait
+	QuotaJobs Quota = "jobs"
+	QuotaRuns Quota = "runs_per_minute" // starts of attempts; runs wait
 )
 
-// Quotas lists all quotas, in the order in which people see them.
-var Quotas = []Quota{
-	QuotaJobs, QuotaStorage, QuotaQueues, QuotaKeys, QuotaSecrets, QuotaSessions, QuotaLiveRuns, QuotaRuns,
-}
+// Quotas lists the quotas that the operator sets, in the order in which people see them.
+var Quotas = []Quota{QuotaJobs, QuotaRuns}
+
+// What every namespace may have a fixed amount of.
+const (
+	CapQueues   Quota = "queues"
+	CapKeys     Quota = "keys"     // that are neither revoked nor expired
+	CapSessions Quota = "sessions" // of workers
+)
+
+// The caps, so that no namespace fills the cluster. See also MaxSecrets and job.MaxNamespaceRuns.
+const (
+	MaxQueues   = 10_000
+	MaxKeys     = 10_000
+	MaxSessions = 10_000
+)
 
 // QuotaUse is a quota of a namespace, and how much of it is used.
 type QuotaUse struct {
@@ -48,11 +54,8 @@ func (p QuotaParams) Validate() error {
 	for q, limit := range p {
 		problem.OneOf(&c, "quota", q, Quotas...)
 		bounds := [2]int64{0, MaxQuota}
-		switch q {
-		case QuotaRuns:
+		if q == QuotaRuns {
 			bounds = [2]int64{1, job.MaxRate} // to start none, pause the queues
-		case QuotaLiveRuns:
-			bounds[0] = 1 // to plan none, pause the jobs
 		}
 		if limit != nil {
 			problem.Between(&c, string(q), *limit, bounds)
@@ -62,25 +65,26 @@ func (p QuotaParams) Validate() error {
 	return c.Err()
 }
 
-// QuotaError says that something would exceed a quota of the namespace.
+// QuotaError says that something would exceed a quota or a cap of the namespace.
 type QuotaError struct {
 	Quota       Quota
 	Used, Limit int64
 	Added       int64 // how much was to be added
 }
 
-// quotaText is what a quota counts, and how to use less of it.
-var quotaText = map[Quota]struct{ what, advice string }{
-	QuotaJobs:     {"jobs", "delete jobs that are no longer needed"},
-	QuotaStorage:  {"bytes of payloads and target configurations", "delete jobs, or make their payloads shorter"},
-	QuotaQueues:   {"queues", "use a queue that exists"},
-	QuotaKeys:     {"keys", "revoke keys that are no longer used"},
-	QuotaSecrets:  {"secrets", "delete secrets that no target uses"},
-	QuotaSessions: {"sessions of workers", "end those that are not needed, use fewer workers with more slots each"},
-}
-
 func (e *QuotaError) Error() string {
-	t := quotaText[e.Quota]
-	return fmt.Sprintf("the namespace uses %d of its quota of %d %s, and this needs %d more; "+
-		"%s, or ask the operator of the cluster to raise the quota", e.Used, e.Limit, t.what, e.Added, t.advice)
+	advice := ""
+	switch e.Quota {
+	case QuotaJobs:
+		return fmt.Sprintf("the namespace uses %d of its quota of %d jobs, and this needs %d more; delete jobs that are no "+
+			"longer needed, or ask the operator of the cluster to raise the quota", e.Used, e.Limit, e.Added)
+	case CapQueues:
+		advice = "use a queue that exists"
+	case CapKeys:
+		advice = "revoke keys that are no longer used"
+	case CapSessions:
+		advice = "end sessions that are not needed, and use fewer workers with more slots each"
+	}
+	return fmt.Sprintf("the namespace has %d %s, and this needs %d more, but a namespace has at most %d; %s",
+		e.Used, e.Quota, e.Added, e.Limit, advice)
 }

@@ -73,11 +73,6 @@ func CreateNamespace(ctx context.Context, at Database, name string, life time.Du
 	})
 }
 
-// KeepNamespace sets how long ended runs of a namespace are kept. 0: as the setting keep_history says.
-func KeepNamespace(ctx context.Context, at Database, name string, keep time.Duration) error {
-	return database.With(ctx, at, func(db *postgres.DB) error { return db.Admin().KeepNamespace(ctx, name, keep) })
-}
-
 // Quotas sets quotas of a namespace, and returns all of them.
 func Quotas(ctx context.Context, at Database, name string, set access.QuotaParams) ([]access.QuotaUse, error) {
 	return database.From(ctx, at, func(db *postgres.DB) ([]access.QuotaUse, error) {
@@ -115,15 +110,15 @@ func ConfirmClock(ctx context.Context, at Database) (clock.Sample, error) {
 	return database.From(ctx, at, func(db *postgres.DB) (clock.Sample, error) { return db.Admin().ConfirmClock(ctx) })
 }
 
-// Restore returns the last restore of the database to an earlier time, and what it holds up to an instant; zero: all.
-func Restore(ctx context.Context, url string, to time.Time) (job.Restore, error) {
-	return database.From(ctx, database.At{URL: url}, func(db *postgres.DB) (job.Restore, error) { return db.Admin().Restore(ctx, to) })
+// Restore returns the last restore of the database to an earlier time, and what it holds.
+func Restore(ctx context.Context, url string) (job.Restore, error) {
+	return database.From(ctx, database.At{URL: url}, func(db *postgres.DB) (job.Restore, error) { return db.Admin().Restore(ctx) })
 }
 
-// AcceptRestore decides about what a restore of the database holds.
-func AcceptRestore(ctx context.Context, at Database, p job.AcceptParams) (job.AcceptResult, error) {
+// AcceptRestore runs or skips what a restore of the database holds.
+func AcceptRestore(ctx context.Context, at Database, run bool, noticed time.Time) (job.AcceptResult, error) {
 	return database.From(ctx, at, func(db *postgres.DB) (job.AcceptResult, error) {
-		return db.Admin().AcceptRestore(ctx, p)
+		return db.Admin().AcceptRestore(ctx, run, noticed)
 	})
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/belfry-dev/belfry/internal/app/brokers"
 	"github.com/belfry-dev/belfry/internal/app/database"
 	"github.com/belfry-dev/belfry/internal/app/reportkey"
 	"github.com/belfry-dev/belfry/internal/clock"
@@ -25,6 +26,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/engine"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/member"
+	"github.com/belfry-dev/belfry/internal/path/keep"
 	"github.com/belfry-dev/belfry/internal/postgres"
 	"github.com/belfry-dev/belfry/internal/pull"
 	"github.com/belfry-dev/belfry/internal/server/refusal"
@@ -218,10 +220,10 @@ func newNode(ctx context.Context, c Config, db *postgres.DB, log *slog.Logger, m
 	}
 	store := db.Engine()
 	n = &node{config: c, db: db, store: store, log: log, bound: m.bound, metrics: m, process: uuid.New()}
-	n.secrets = &secret.Cache{Store: db.API(), Log: log}
+	n.secrets = secret.NewCache(db.API(), log)
 	n.targets = target.New(target.Options{
 		Guard: connect, Secrets: n.secrets, Report: n.report, Now: n.bound.Now,
-		Kinds: c.Targets.Enabled(), Encrypted: c.Targets.SecretsInClear == config.Refuse,
+		Brokers: brokers.New(db.API(), log), Encrypted: c.Targets.SecretsInClear == config.Refuse,
 		Command: c.commands, Gate: gate.Options{Slots: c.Slots, PerHost: c.Targets.PerHost},
 	})
 	err = persist(ctx, log, func(ctx context.Context) (err error) {
@@ -249,11 +251,14 @@ func newNode(ctx context.Context, c Config, db *postgres.DB, log *slog.Logger, m
 		return nil, err
 	}
 	options := engine.Options{
-		Planner: store, Claimer: store, Completer: store, Queues: store, Limits: store, History: store, Pruner: store,
-		Auditor: store, Leases: db.Admin(), Logins: db.Admin(), Minutes: db.Admin(), Namespaces: db.Admin(),
+		Planner: store, Claimer: store, Completer: store, Queues: store, Limits: store,
+		Auditor: store, Leases: db.Admin(), Namespaces: db.Admin(),
 		Member: n.member, Targets: targets, Bound: n.bound, Log: log, Observe: m, OnRound: n.round,
 		Slots: c.Slots, LookAhead: c.LookAhead, SweepPause: c.SweepPause, WakeBack: c.WakeBack,
-		KeepHistory: c.KeepHistory, ZoneRules: zoneRules(zoneSources()),
+		More: keep.NewKeeper(keep.Options{
+			Store: store.Keep(), Session: n.member.Session, ZoneRules: zoneRules(zoneSources()), LookAhead: c.LookAhead,
+			Retention: c.KeepHistory, Log: log,
+		}).Loops(),
 	}
 	if c.tracer != nil {
 		options.Tracer = c.tracer
@@ -280,7 +285,7 @@ func (n *node) run(ctx context.Context) error {
 	go func() {
 		defer close(background)
 		n.background().Run(ctx)
-		n.wakes.close()
+		n.wakes.close(ctx)
 	}()
 
 	reportState(n.log, n.config.Systemd.Ready(working))

@@ -101,7 +101,7 @@ func (p *ArchivedRunsParams) find(ctx context.Context, url string, q *archive.Qu
 		id, notID := job.ParseJobID(p.Job)
 		if p.Namespace == "" && notID == nil {
 			namespace, err := db.Archive().NamespaceOf(ctx, id)
-			if errors.Is(err, postgres.ErrNotFound) {
+			if errors.Is(err, job.ErrNotFound) {
 				return fmt.Errorf("the database does not know %s any more; name its namespace with --namespace", p.Job)
 			}
 			q.Namespace, q.Job = namespace, id
@@ -116,7 +116,7 @@ func (p *ArchivedRunsParams) find(ctx context.Context, url string, q *archive.Qu
 			return nil
 		}
 		q.Job, err = db.Archive().JobNamed(ctx, q.Namespace, p.Job)
-		if errors.Is(err, postgres.ErrNotFound) {
+		if errors.Is(err, job.ErrNotFound) {
 			return fmt.Errorf("there is no job %q in the namespace %s; a deleted job is named by its id", p.Job, p.Namespace)
 		}
 		return err

@@ -109,7 +109,7 @@ func (r *AuditResult) backfill(ctx context.Context, store *postgres.API) error {
 			return ctx.Err()
 		}
 		switch {
-		case errors.Is(err, postgres.ErrNotFound):
+		case errors.Is(err, job.ErrNotFound):
 			err = errors.New("the job is deleted")
 		case err == nil && done.Runs == 0:
 			err = errors.New("the job has no such occurrence any more, or it has a run already; trigger the job")

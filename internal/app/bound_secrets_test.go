@@ -25,9 +25,10 @@ func TestBoundSecretsStayWhereTheyBelong(t *testing.T) {
 		return fmt.Sprintf(`{"name":%q,"schedule":"every 24h","target":{"kind":"http",`+
 			`"config":{"url":%q,"auth":{"bearer":{"secret":"token"}}}}}`, name, url)
 	}
+	w.broker(access.Broker{Name: "events", Kind: "kafka", Config: access.BrokerConfig{Servers: []string{"127.0.0.1:1"}}})
 	before := w.must(editor, "POST", "/api/v1/jobs", definition("before", elsewhere), "id")
 	w.must(editor, "PUT", "/api/v1/secrets/token", `{"value":"one"}`, "name")
-	const here = `{"hosts":["127.0.0.1"],"kinds":["http","kafka"]}`
+	const here = `{"hosts":["127.0.0.1"],"kinds":["http","command"]}`
 	require.Equal(t, http.StatusForbidden, w.call(editor, "PATCH", "/api/v1/secrets/token", here).status)
 	w.must(admin, "PATCH", "/api/v1/secrets/token", here, "name")
 
@@ -51,12 +52,8 @@ func TestBoundSecretsStayWhereTheyBelong(t *testing.T) {
 		{"POST", "/jobs:bulk", wrong},
 		{"POST", "/jobs:diff", wrong},
 		{"POST", "/jobs:preview", `{"job":` + wrong + `}`},
-		{"POST", "/jobs", `{"name":"x","schedule":"every 24h","target":{"kind":"nats","config":{"servers":["127.0.0.1"],` +
-			`"subject":"s","token":{"secret":"token"}}}}`},
-		{"POST", "/jobs", `{"name":"x","schedule":"every 24h","target":{"kind":"kafka","config":{"servers":["127.0.0.1",` +
-			`"localhost"],"topic":"t","user":"u","password":{"secret":"token"}}}}`},
-		{"POST", "/jobs", `{"name":"x","schedule":"every 24h","target":{"kind":"kafka","config":{"servers":["127.0.0.1"],` +
-			`"topic":"mine","user":"u","password":{"secret":"token"},"headers":{"x":{"secret":"token"}}}}}`},
+		{"POST", "/jobs", `{"name":"x","schedule":"every 24h","target":{"kind":"kafka","config":{"broker":"events",` +
+			`"topic":"mine","headers":{"x":{"secret":"token"}}}}}`},
 	} {
 		o := operation{method: way.method, media: "application/json"}
 		switch {

@@ -32,7 +32,7 @@ func keepCanary(ctx context.Context, on bool, db *postgres.DB) error {
 	jobs, change := db.API(), job.ChangeParams{Namespace: access.CanaryNamespace, ID: canaryJob, Actor: "belfry"}
 	if !on {
 		_, err := jobs.Job(ctx, change.Namespace, change.ID)
-		if errors.Is(err, postgres.ErrNotFound) {
+		if errors.Is(err, job.ErrNotFound) {
 			return nil
 		}
 		_, deleted := jobs.DeleteJob(ctx, change)
@@ -44,7 +44,7 @@ func keepCanary(ctx context.Context, on bool, db *postgres.DB) error {
 	_, err := jobs.CreateJob(ctx, job.CreateParams{
 		Namespace: access.CanaryNamespace, ID: canaryJob, Definition: canaryDefinition(), Actor: "belfry",
 	})
-	if !errors.Is(err, postgres.ErrConflict) {
+	if !errors.Is(err, job.ErrConflict) {
 		return err
 	}
 	_, err = jobs.UpdateJob(ctx, job.UpdateParams{ // it changes nothing if the definition is the same

@@ -50,7 +50,7 @@ func startCommands(ctx context.Context, c Config, store commandStore, log *slog.
 			Memory: int64(o.Memory) << 20, Processes: o.Processes, Scratch: int64(o.Scratch) << 20,
 			Socket: o.ContainerSocket, Images: list(o.Images, ","),
 		},
-		Slots: o.Slots, User: o.User, Executable: c.Executable, Log: log, Secrets: &secret.Cache{Store: store, Log: log},
+		Slots: o.Slots, User: o.User, Executable: c.Executable, Log: log, Secrets: secret.NewCache(store, log),
 		Namespace: store.NamespaceName,
 	})
 	if err := t.Start(ctx); err != nil {

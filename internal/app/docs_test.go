@@ -87,8 +87,8 @@ func TestEachMetricIsExplained(t *testing.T) {
 		require.Contains(t, row("belfry_attempts_total"), outcome, "an outcome that attempts are counted by")
 	}
 	loops := 0
-	for _, name := range []string{"engine.go", "complete.go", "resolve.go"} {
-		source, err := os.ReadFile("../engine/" + name)
+	for _, name := range []string{"engine/engine.go", "engine/complete.go", "engine/resolve.go", "path/keep/loop.go"} {
+		source, err := os.ReadFile("../" + name)
 		require.NoError(t, err)
 		for _, l := range loopName.FindAllStringSubmatch(string(source), -1) {
 			if l[1] == "prune" {
@@ -118,7 +118,7 @@ func TestEachLogLineIsExplained(t *testing.T) {
 	explained("loop recovered", "loops without a title")
 	found := 0
 	for _, pattern := range []string{
-		"*.go", "../engine/*.go", "../member/*.go", "../pull/*.go", "../server/*.go", "../server/*/*.go",
+		"*.go", "../engine/*.go", "../path/*/*.go", "../member/*.go", "../pull/*.go", "../server/*.go", "../server/*/*.go",
 		"../target/*/*.go", "../tracing/*.go", "../archiver/*.go",
 		"../cli/local/server.go",
 	} {

@@ -62,7 +62,7 @@ var (
 // skipReasons are why due times of a schedule are skipped.
 var skipReasons = []job.Reason{
 	job.ReasonMissed, job.ReasonMissedWindow, job.ReasonMissedMax, job.ReasonGap, job.ReasonCalendar,
-	job.ReasonRestored, job.ReasonLiveRuns,
+	job.ReasonRestored,
 }
 
 func newMetrics(c Config) *metrics {

@@ -66,7 +66,7 @@ func (l *lines) await(t *testing.T, message string) (attrs map[string]any) {
 func testConfig(url string) Config {
 	c := Config{Config: config.Default(), Version: "test"}
 	c.DatabaseURL, c.Listen, c.Name, c.Connections, c.Slots, c.Drain = url, "127.0.0.1:0", "one", 10, 50, 5*time.Second
-	c.Targets.Allow, c.Targets.Kinds, c.Secrets.Keyset = "127.0.0.0/8", config.Kinds, testKeyset
+	c.Targets.Allow, c.Secrets.Keyset = "127.0.0.0/8", testKeyset
 	c.Canary = false // tests count jobs and runs of all namespaces
 	return c
 }

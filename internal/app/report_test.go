@@ -33,6 +33,23 @@ func accepting(t *testing.T) (string, <-chan taken) {
 	return srv.URL, got
 }
 
+// TestReportedFailuresPauseTheJob: what an API's own connections write, the engine of the node acts on.
+func TestReportedFailuresPauseTheJob(t *testing.T) {
+	t.Parallel()
+	w := newWalk(t)
+	n := w.tenant(access.DefaultNamespace)
+	url, got := accepting(t)
+	id := w.must(n.key, "POST", "/api/v1/jobs", fmt.Sprintf(`{
+		"name":"later","schedule":"every 24h","pause_after_failures":1,"retry":{"max_attempts":1},
+		"target":{"kind":"http","config":{"url":%q}}}`, url), "id")
+	w.started(n, id)
+	r := <-got
+	w.eventually(`SELECT count(*) > 0 FROM run WHERE state = 2`)
+	failed := w.call(r.token, "POST", strings.TrimPrefix(r.url, w.base)+":fail", `{"message":"no"}`)
+	require.Equal(t, http.StatusNoContent, failed.status, string(failed.body))
+	w.eventually(`SELECT count(*) > 0 FROM job WHERE name = 'later' AND state = 2 /* paused */`)
+}
+
 // TestReports: a target that accepts runs reports on them by calls, with the token
 // of each, which does nothing else.
 func TestReports(t *testing.T) {

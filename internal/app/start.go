@@ -10,10 +10,11 @@ import (
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/app/archiving"
 	"github.com/belfry-dev/belfry/internal/clock"
-	"github.com/belfry-dev/belfry/internal/engine"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/loop"
+	"github.com/belfry-dev/belfry/internal/path/keep"
 	"github.com/belfry-dev/belfry/internal/postgres"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 const (
@@ -37,7 +38,7 @@ func awaitDatabase(ctx context.Context, c Config, h *health, log *slog.Logger) (
 		Name: "connect", Title: "database connection", Log: log,
 		Backoff: loop.Backoff{Min: connectPause, Max: connectMaxPause},
 		Once: func(ctx context.Context) (time.Duration, error) {
-			if schema, err = readSchema(ctx, c.DatabaseURL); err != nil && (ctx.Err() != nil || postgres.MayPass(err)) {
+			if schema, err = readSchema(ctx, c.DatabaseURL); err != nil && (ctx.Err() != nil || store.MayPass(err)) {
 				return 0, err
 			}
 			return 0, loop.ErrDone
@@ -65,7 +66,7 @@ func awaitSchema(ctx context.Context, c Config, h *health, log *slog.Logger) (sc
 		Backoff: loop.Backoff{Min: connectPause, Max: connectMaxPause},
 		Once: func(ctx context.Context) (time.Duration, error) {
 			schema, err = readSchema(ctx, c.DatabaseURL)
-			if postgres.MayPass(err) || notMigrated(err) && clock.Elapsed() < end {
+			if store.MayPass(err) || notMigrated(err) && clock.Elapsed() < end {
 				return 0, err
 			}
 			return 0, loop.ErrDone
@@ -86,7 +87,7 @@ func (e oldSchemaError) Error() string {
 // read them, so that between the two the database denies it (42501).
 func notMigrated(err error) bool {
 	_, old := errors.AsType[oldSchemaError](err)
-	return old || postgres.Code(err) == "42501"
+	return old || store.Code(err) == "42501"
 }
 
 func readSchema(ctx context.Context, url string) (int64, error) {
@@ -113,8 +114,8 @@ func persist(ctx context.Context, log *slog.Logger, once func(context.Context) e
 		Backoff: loop.Backoff{Min: connectPause, Max: connectMaxPause},
 		Once: func(ctx context.Context) (time.Duration, error) {
 			err = once(ctx)
-			readOnly := postgres.Code(err) == "25006"
-			if err != nil && (ctx.Err() != nil || errors.Is(err, job.ErrInUse) || postgres.MayPass(err) || readOnly) {
+			readOnly := store.Code(err) == "25006"
+			if err != nil && (ctx.Err() != nil || errors.Is(err, job.ErrInUse) || store.MayPass(err) || readOnly) {
 				return 0, err
 			}
 			return 0, loop.ErrDone
@@ -145,7 +146,7 @@ func createNeeds(ctx context.Context, c Config, db *postgres.DB, log *slog.Logge
 	if err := db.Admin().CheckRole(ctx); err != nil && !c.Scratch {
 		return err
 	}
-	if err := db.Engine().CreateHistory(ctx, engine.HistoryAhead); err != nil {
+	if err := db.Engine().CreateHistory(ctx, keep.HistoryAhead); err != nil {
 		return err
 	}
 	if a := c.Archive; a.URL != "" { // without an archive of its own, a node leaves it to the others
@@ -154,7 +155,7 @@ func createNeeds(ctx context.Context, c Config, db *postgres.DB, log *slog.Logge
 		}
 	}
 	err := keepCanary(ctx, c.Canary, db)
-	if err != nil && (!postgres.MayPass(err) || postgres.TimedOut(err)) { // a node works without it
+	if err != nil && (!store.MayPass(err) || store.TimedOut(err)) { // a node works without it
 		log.Warn("keeping the canary failed", "error", err)
 		return nil
 	}

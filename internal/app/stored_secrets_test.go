@@ -4,16 +4,15 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/hex"
-	"encoding/pem"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/access"
+	"github.com/belfry-dev/belfry/internal/app/brokers"
 	"github.com/belfry-dev/belfry/internal/pgtest"
 	"github.com/belfry-dev/belfry/internal/target/broker/brokertest"
 )
@@ -43,12 +42,11 @@ WHERE n.nspname = 'public' AND c.relkind IN ('r', 'p')`)
 	return out
 }
 
-// somePEM is a certificate.
-func somePEM(t *testing.T) string {
-	t.Helper()
-	s := httptest.NewTLSServer(nil)
-	defer s.Close()
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}))
+// broker sets a broker, as the operator does.
+func (w *walk) broker(b access.Broker) {
+	w.t.Helper()
+	_, err := brokers.Set(w.t.Context(), Database{URL: w.pool.Config().ConnString(), Keyset: testKeyset}, &b)
+	require.NoError(w.t, err)
 }
 
 // TestStoredSecretsAppearNowhere (S15): what is stored for targets reaches them, and
@@ -102,8 +100,8 @@ func TestStoredSecretsAppearNowhere(t *testing.T) {
 		id := w.must(c.key, "POST", "/api/v1/jobs", fmt.Sprintf(`{
 			"name":"broker-%d","schedule":"every 24h","retry":{"max_attempts":1},
 			"target":{"kind":%q,"config":{
-				"user":"me","password":{"secret":"password"},"headers":{"x":{"secret":"token"}},%s}}}`,
-			ended, kind, config), "id")
+				"broker":%q,"headers":{"x":{"secret":"token"}},%s}}}`,
+			ended, kind, kind, config), "id")
 		run := w.started(n, id)
 		ended++
 		w.eventually(`SELECT count(*) = $1 FROM run_history`, ended)
@@ -111,15 +109,17 @@ func TestStoredSecretsAppearNowhere(t *testing.T) {
 		answers += answer + w.call(c.key, "GET", "/api/v1/jobs/"+id, "").text
 		return answer
 	}
-	for kind, where := range map[string]string{
-		"kafka": `"topic":"t","sasl":"PLAIN"`, "nats": `"subject":"s"`, "amqp": `"routing_key":"k"`,
-	} {
-		const config = `"servers":["127.0.0.1:1"],%s,"tls":{"certificate":%q,"key":{"secret":"key"}}`
-		answer := send(kind, fmt.Sprintf(config, where, somePEM(t)))
-		require.Contains(t, answer, "certificate and key do not fit", "it got as far as to have read the key")
+	// Credentials of brokers are not for the namespace, and one of the brokers repeats them.
+	credentials := access.BrokerCredentials{Password: "canary34broker"}
+	config := access.BrokerConfig{Servers: []string{"127.0.0.1:1"}, User: "me"}
+	for kind, where := range map[string]string{"kafka": `"topic":"t"`, "amqp": `"routing_key":"k"`} {
+		w.broker(access.Broker{Name: kind, Kind: kind, Config: config, Credentials: credentials})
+		require.Contains(t, send(kind, where), "refused the connection")
 	}
-	answer := send("nats",
-		fmt.Sprintf(`"servers":[%q],"subject":"s","wait_for":"report"`, brokertest.Echo(t, "Belfry-Run-Token", "x")))
+	config.Servers = []string{brokertest.Echo(t, "Belfry-Run-Token", "x")}
+	w.broker(access.Broker{Name: "nats", Kind: "nats", Config: config, Credentials: credentials})
+	answers += w.call(c.key, "GET", "/api/v1/brokers", "").text
+	answer := send("nats", `"subject":"s","wait_for":"report"`)
 	for _, hidden := range []string{"Belfry-Run-Token: [hidden]", "x: [hidden]", `\"pass\":\"[hidden]\"`} {
 		require.Contains(t, answer, hidden, "it was sent, and repeated")
 	}
@@ -138,6 +138,7 @@ func TestStoredSecretsAppearNowhere(t *testing.T) {
 	require.NoError(t, s.end(t))
 
 	forms := []string{"canary", "bfr_"} // and no token for a report, of runs that wait for theirs too
+	values["broker"] = credentials.Password
 	for _, value := range values {
 		forms = append(forms, hex.EncodeToString([]byte(value)), base64.StdEncoding.EncodeToString([]byte(value)),
 			base64.StdEncoding.EncodeToString([]byte("me:"+value)))

@@ -115,7 +115,7 @@ func (w *wakes) listenOnce(ctx context.Context) (time.Duration, error) {
 	}
 	k, err := w.listener.Next(ctx)
 	if err != nil {
-		w.close()
+		w.close(ctx)
 		return 0, err
 	}
 	if k.From != w.from {
@@ -125,9 +125,9 @@ func (w *wakes) listenOnce(ctx context.Context) (time.Duration, error) {
 }
 
 // close ends the connection of the listener. The loops must have ended.
-func (w *wakes) close() {
+func (w *wakes) close(ctx context.Context) {
 	if w.listener != nil {
-		w.listener.Close()
+		w.listener.Close(ctx)
 		w.listener = nil
 	}
 }

@@ -124,11 +124,11 @@ func TestWakesForOtherNodesAreCollected(t *testing.T) {
 	b := start(t)
 	l, err := b.node.db.Wakes().Listen(t.Context())
 	require.NoError(t, err)
-	defer l.Close()
+	defer l.Close(t.Context())
 	w := newWakes()
 	w.start(b.node)
 	for i := range 10_000 {
-		w.written(job.Wake{Queues: []int32{int32(i)}})
+		w.written(job.Wake{Queues: map[int32]int64{int32(i): 0}})
 	}
 	for range 3 {
 		pause, err := w.sendOnce(t.Context())

@@ -18,6 +18,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/server/oidc"
 	"github.com/belfry-dev/belfry/internal/server/rest"
 	"github.com/belfry-dev/belfry/internal/share"
+	"github.com/belfry-dev/belfry/internal/store"
 	"github.com/belfry-dev/belfry/internal/target"
 )
 
@@ -134,8 +135,12 @@ type apiStore struct {
 
 // newAPI creates the API. It has its own database connections, so that the engine never waits for users.
 func (n *node) newAPI(db *postgres.DB) *server.Server {
-	store := apiStore{db.API(), db.Admin(), db.Engine(), db.Views(), db.Operations()}
-	checks := target.Checks{Targets: n.targets, Kinds: config.AllKinds(), Bindings: store}
+	reports := db.Engine()
+	if n.store != nil { // nil: the API is only described
+		reports.Finish().PauseBy(n.store.Finish())
+	}
+	store := apiStore{db.API(), db.Admin(), reports, db.Views(), db.Operations()}
+	checks := target.Checks{Targets: n.targets, Bindings: store}
 	redactor := target.Redactor{Targets: n.targets, Secrets: n.secrets, Reported: store.ReportedTarget}
 	options := server.Options{
 		Keys: store, Jobs: store, Verbs: store, Versions: store, Ledger: store, Load: store,
@@ -143,7 +148,7 @@ func (n *node) newAPI(db *postgres.DB) *server.Server {
 		OIDC:  n.config.provider(),
 		Views: store, Overview: store, Live: store,
 		Queues: store, Workers: n.pull, Secrets: store, Reports: store, Redact: redactor.Redact, ReportKeys: n.reportKeys, Cluster: store,
-		Audit: store, Quotas: store, Refused: n.refusals.Note, Interrupt: n.engine.Interrupt, Classify: classify,
+		Audit: store, Quotas: store, Brokers: store, Refused: n.refusals.Note, Interrupt: n.engine.Interrupt, Classify: classify,
 		Check: checks.New, Clear: checks.Clear,
 		Version: n.config.Version, TraceURL: n.config.Tracing.URL, Log: n.log, Observe: n.metrics,
 		Limits: rest.Limits{
@@ -174,13 +179,13 @@ func (c *Config) provider() *server.OIDC {
 // classify returns what an error of the store means to a client.
 func classify(err error) rest.ErrorClass {
 	switch {
-	case postgres.TimedOut(err):
+	case store.TimedOut(err):
 		return rest.Slow
-	case postgres.MayPass(err), postgres.Lost(err): // lost: the error of several hosts has the code of one
+	case store.MayPass(err), store.Lost(err): // lost: the error of several hosts has the code of one
 		return rest.Unreachable
-	case postgres.ClockInDoubt(err):
+	case store.ClockInDoubt(err):
 		return rest.ClockInDoubt
-	case postgres.BadText(err):
+	case store.BadText(err):
 		return rest.BadText
 	default:
 		return rest.Unknown

@@ -75,9 +75,10 @@ func one[T any](b *bundle, sql string, args ...any) (v T) {
 func (b *bundle) fill(runs int) {
 	b.exec(`INSERT INTO queue (namespace_id, name) VALUES ('00000000-0000-0000-0000-00000000000a', 'a'),
 		('00000000-0000-0000-0000-00000000000b', 'b')`)
-	b.exec(`INSERT INTO job_version (partition, job_id, version, namespace_id, actor, definition, created_at)
+	b.exec(`INSERT INTO job_version (partition, job_id, version, namespace_id, actor, definition, created_at,
+		    timeout_ms)
 		SELECT n % 256, ('00000000-0000-0000-0000-0000000000' || lpad(to_hex(n), 2, '0'))::uuid, 1, q.namespace_id, 'test',
-		    jsonb_build_object('name', 'job ' || n, 'labels', jsonb_build_object('team', 'x')), now()
+		    jsonb_build_object('name', 'job ' || n, 'labels', jsonb_build_object('team', 'x')), now(), 0
 		FROM generate_series(0, 19) n, queue q WHERE q.name = CASE n % 2 WHEN 0 THEN 'a' ELSE 'b' END`)
 	b.exec(`INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, ended_at, started_at, ended, attempt,
 		    origin, status, queue_id, session_id, due_to, count, reason, message, result, idempotency_key, attempts, trace)
@@ -95,9 +96,9 @@ func (b *bundle) fill(runs int) {
 		   "message": "lost", "node": "n1"}]`)
 	b.exec(`INSERT INTO cursor (partition, id, namespace_id, key, schedule, missed)
 		VALUES (1, 1, '00000000-0000-0000-0000-00000000000a', '', '{"every": "1s"}', '{}')`)
-	b.exec(`INSERT INTO cursor_skip (partition, cursor_id, from_due, to_due, count, reason, created_at)
+	b.exec(`INSERT INTO cursor_skip (partition, cursor_id, from_due, to_due, count, reason, created_at, namespace_id)
 		SELECT n % 2, n % 3, $1::timestamptz + n * interval '1 min', $1::timestamptz + n * interval '2 min', n, 'missed',
-		    $1::timestamptz + n % 3 * interval '1 h'
+		    $1::timestamptz + n % 3 * interval '1 h', '00000000-0000-0000-0000-00000000000a'
 		FROM generate_series(1, 100) n`, day.Start())
 }
 
@@ -243,8 +244,8 @@ const (
 	lateRun = `INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, ended_at, ended, attempt, origin,
 		status, queue_id) SELECT partition, 99, version, job_id, due_at, run_at, ended_at, ended, attempt, origin, status,
 		queue_id FROM run_history LIMIT 1`
-	lateSkip = `INSERT INTO cursor_skip (partition, cursor_id, from_due, to_due, count, reason, created_at)
-		SELECT partition, 99, from_due, to_due, count, reason, created_at FROM cursor_skip LIMIT 1`
+	lateSkip = `INSERT INTO cursor_skip SELECT partition, 99, from_due, to_due, count, reason, created_at, namespace_id
+		FROM cursor_skip LIMIT 1`
 )
 
 var errCrash = errors.New("crash")

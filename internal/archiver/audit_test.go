@@ -75,7 +75,7 @@ func (b *audited) due(i int, d archive.Day) []time.Time {
 	definition := one[string](b.bundle, `SELECT definition FROM job_version WHERE job_id = $1`, [16]byte(b.jobs[i].ID))
 	v, err := auditor.NewVersion(1, time.Time{}, []byte(definition))
 	require.NoError(b.t, err)
-	due, byOracle, err := b.times.Due(&v, b.jobs[i].ID, auditor.DayOf(d.Start()))
+	due, byOracle, err := b.times.Due(v.Spec, b.jobs[i].ID, auditor.DayOf(d.Start()))
 	require.NoError(b.t, err)
 	require.True(b.t, byOracle)
 	return due

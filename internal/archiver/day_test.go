@@ -15,7 +15,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/archive"
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 // TestAttemptsOfAllOutcomes: a run that a worker snoozed is archived like any other, and so is an attempt whose outcome
@@ -71,7 +71,7 @@ func TestDaysAreFoundByAnyPlan(t *testing.T) {
 			if errors.Is(err, pgx.ErrNoRows) {
 				return out
 			}
-			if postgres.Code(err) == "55P03" {
+			if store.Code(err) == "55P03" {
 				continue // autovacuum holds a lock
 			}
 			require.NoError(t, err)

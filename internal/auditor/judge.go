@@ -1,10 +1,11 @@
 package auditor
 
 import (
-	"slices"
+	"bytes"
 	"time"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/ledger"
 )
 
 // Entry is an entry of the ledger: a run by schedule or a backfill.
@@ -19,38 +20,27 @@ type Entry struct {
 	Early   bool // it ended before its due time, or started long before it
 }
 
-// Skip is a range that a cursor skipped for all its jobs.
-type Skip struct {
-	From, To time.Time
-	Count    int64
-	Reason   job.Reason
-}
-
-func (s *Skip) covers(at time.Time) bool { return !at.Before(s.From) && !at.After(s.To) }
-
 // Judge compares the entries of jobs with what their schedules demand. For each job call Begin, Entry for each of its
-// entries in the order of due time and sequence number, and End. Missing occurrences are only suspects then: the store
-// reads what else could explain them and calls Confirm.
+// entries in the order of due time, sequence number and end (a live one is the last), and End. Missing occurrences are
+// only suspects then: the store reads what else could explain them and calls Confirm.
 type Judge struct {
 	Report
 	Suspects []Suspect
 
 	job      *Job
-	skips    []Skip // of the job's cursor
+	skips    ledger.Ranges // of the job's cursor
 	expected []occurrence
-	i        int    // the first of expected that is not decided
-	at       match  // what was found for expected[i]
-	ranges   []Skip // of the job's own history that may cover what follows
+	i        int           // the first of expected that is not decided
+	at       match         // what was found for expected[i]
+	own      ledger.Ranges // of the job's history
 }
 
 // Suspect is an occurrence without an entry.
 type Suspect struct {
-	Job   *Job
-	DueAt time.Time
-	// Until is set if the job may have had all its runs by then: the occurrence is missing only if the ledger has a
-	// later one up to Until.
-	Until   time.Time
+	Job     *Job
+	DueAt   time.Time
 	version int
+	found   ledger.Evidence
 }
 
 // match is what the ledger has for one due time.
@@ -62,9 +52,9 @@ type match struct {
 }
 
 // Begin starts a job. The skips are those of its cursor that concern the window.
-func (g *Judge) Begin(e *Expected, skips []Skip) {
-	g.job, g.expected, g.i, g.skips = e.Job, e.all, 0, skips
-	g.at, g.ranges = match{}, g.ranges[:0]
+func (g *Judge) Begin(e *Expected, skips []job.Skip) {
+	g.job, g.expected, g.i, g.skips = e.Job, e.all, 0, ledger.NewRanges(skips)
+	g.at, g.own = match{}, ledger.Ranges{}
 	g.WithoutOracle += e.withoutOracle
 }
 
@@ -76,8 +66,7 @@ func (g *Judge) Entry(e Entry) {
 	demanded := g.i < len(g.expected) && g.expected[g.i].due.Equal(e.DueAt)
 	switch {
 	case !e.DueTo.IsZero():
-		g.ranges = slices.DeleteFunc(g.ranges, func(s Skip) bool { return s.To.Before(e.DueAt) })
-		g.ranges = append(g.ranges, Skip{From: e.DueAt, To: e.DueTo, Reason: e.Reason})
+		g.own.Add(job.Skip{From: e.DueAt, To: e.DueTo, Reason: e.Reason})
 		return
 	case e.Seq > 0:
 		g.at.backfilled = g.at.backfilled || demanded
@@ -99,10 +88,7 @@ func (g *Judge) match(e Entry) {
 		g.at.entries = 1
 		g.find(finding(Duplicate, g.job, e.DueAt))
 	}
-	if !g.at.any || e.Ended == 0 || g.at.last.Ended == job.EndedSkipped { // the final outcome
-		g.at.last = e
-	}
-	g.at.any = true
+	g.at.any, g.at.last = true, e
 }
 
 // decide judges expected[i], after all its entries.
@@ -113,41 +99,43 @@ func (g *Judge) decide() {
 		return
 	}
 	g.Expected++
-	j := g.job
-	switch {
-	case m.any && m.last.Ended == 0:
-		g.Live++
-	case m.any && m.last.Ended == job.EndedSkipped:
-		g.skip(m.last.Reason, 1)
-	case m.any:
-		g.Run++
-	case m.backfilled:
-		g.Backfilled++
-	case g.skipped(o.due):
-	case j.State == job.Active && !j.NextDue.IsZero() && !o.due.Before(j.NextDue):
-		g.NotPlanned++
-	case j.State == job.Paused && !o.due.Before(j.PlanFrom):
+	s := Suspect{Job: g.job, DueAt: o.due, version: o.version, found: ledger.Evidence{
+		Ran: m.any, Own: g.own.Cover(o.due).Reason, Cursor: g.cursorSkip(o), Backfilled: m.backfilled,
+	}}
+	fate, reason := s.Job.Account(s.DueAt, s.version, s.found)
+	switch fate {
+	case ledger.Ran:
+		g.countRun(m.last)
+	case ledger.Skipped:
+		g.skip(reason, 1)
+	case ledger.Paused:
 		g.Paused++
+	case ledger.Unplanned:
+		g.NotPlanned++
 	default:
-		s := Suspect{Job: j, DueAt: o.due, version: o.version}
-		if j.limited(o.version) {
-			_, s.Until = j.inForce(o.version)
-		}
 		g.Suspects = append(g.Suspects, s)
 	}
 }
 
-// skipped looks for a range that covers a due time: first the job's own, then those of its cursor.
-func (g *Judge) skipped(due time.Time) bool {
-	for _, ranges := range [][]Skip{g.ranges, g.skips} {
-		for i := range ranges {
-			if ranges[i].covers(due) {
-				g.skip(ranges[i].Reason, 1)
-				return true
-			}
-		}
+func (g *Judge) countRun(e Entry) {
+	switch e.Ended {
+	case 0:
+		g.Live++
+	case job.EndedSkipped:
+		g.skip(e.Reason, 1)
+	default:
+		g.Run++
 	}
-	return false
+}
+
+// cursorSkip returns why the cursor of the job skipped an occurrence. The cursor is that of the newest version: a version
+// with another schedule had another one, and Confirm looks for its ranges.
+func (g *Judge) cursorSkip(o occurrence) job.Reason {
+	reason := g.skips.Cover(o.due).Reason
+	if v := g.job.Versions; !bytes.Equal(v[o.version].Spec, v[len(v)-1].Spec) {
+		return ""
+	}
+	return reason
 }
 
 // End ends a job.
@@ -158,20 +146,22 @@ func (g *Judge) End() {
 }
 
 // Confirm decides a suspect. The ranges are those of all cursors of the job's partition that cover it, also of cursors
-// that no job has any more: the job may have had another cursor then. later says that the ledger has a later run of the
-// version, up to Until.
-func (g *Judge) Confirm(t *Times, s Suspect, ranges []Skip, later bool) {
+// that no job has any more: the job may have had another cursor then.
+func (g *Judge) Confirm(t *Times, s Suspect, ranges []job.Skip) {
 	for i := range ranges {
-		if ranges[i].covers(s.DueAt) && s.fits(t, &ranges[i]) {
-			g.skip(ranges[i].Reason, 1)
-			return
+		if r := &ranges[i]; !s.DueAt.Before(r.From) && !s.DueAt.After(r.To) && s.fits(t, r) {
+			s.found.Cursor = r.Reason
+			break
 		}
 	}
-	if !s.Until.IsZero() && !later {
-		g.Expected-- // its job had no runs left
-		return
+	switch fate, reason := s.Job.Account(s.DueAt, s.version, s.found); fate {
+	case ledger.Skipped:
+		g.skip(reason, 1)
+	case ledger.Backfilled:
+		g.Backfilled++
+	default:
+		g.find(finding(Missing, s.Job, s.DueAt))
 	}
-	g.find(finding(Missing, s.Job, s.DueAt))
 }
 
 // maxCounted bounds the ranges whose due times are counted.
@@ -179,11 +169,10 @@ const maxCounted = 100_000
 
 // fits reports whether a range is one of the schedule that the job had: it begins and ends with due times of it, and
 // holds as many.
-func (s *Suspect) fits(t *Times, r *Skip) bool {
-	v := s.Job.Versions[s.version]
-	v.Schedule = unbounded(v.Schedule) // a cursor knows neither start_at nor end_at
+func (s *Suspect) fits(t *Times, r *job.Skip) bool {
+	spec := unbounded(s.Job.Versions[s.version].Spec) // a cursor knows neither start_at nor end_at
 	isDue := func(at time.Time) bool {
-		due, _, err := t.Due(&v, s.Job.ID, Window{at.Add(-time.Microsecond), at})
+		due, _, err := t.Due(spec, s.Job.ID, Window{at.Add(-time.Microsecond), at})
 		return err == nil && len(due) == 1
 	}
 	if !isDue(r.From) || !isDue(r.To) {
@@ -192,7 +181,7 @@ func (s *Suspect) fits(t *Times, r *Skip) bool {
 	if r.Count > maxCounted {
 		return true
 	}
-	due, _, err := t.Due(&v, s.Job.ID, Window{r.From.Add(-time.Microsecond), r.To})
+	due, _, err := t.Due(spec, s.Job.ID, Window{r.From.Add(-time.Microsecond), r.To})
 	return err == nil && int64(len(due)) == r.Count
 }
 

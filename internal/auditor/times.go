@@ -51,10 +51,10 @@ const (
 // errNotForOracle says that the oracle does not know a kind of schedule.
 var errNotForOracle = errors.New("auditor: the oracle does not know this schedule")
 
-// Due lists the due times of a version in a window, in order: those that fire, not those that a gap or a calendar
+// Due lists the due times of a stored schedule in a window, in order: those that fire, not those that a gap or a calendar
 // removes. byOracle is false if the product computed them.
-func (t *Times) Due(v *Version, job uuid.UUID, w Window) (due []time.Time, byOracle bool, err error) {
-	key := timesKey{schedule: string(v.Schedule), from: w.From.UnixMicro(), to: w.To.UnixMicro()}
+func (t *Times) Due(text json.RawMessage, job uuid.UUID, w Window) (due []time.Time, byOracle bool, err error) {
+	key := timesKey{schedule: string(text), from: w.From.UnixMicro(), to: w.To.UnixMicro()}
 	if strings.Contains(key.schedule, "H") { // a hash of the job's id
 		key.spread = job.String()
 	}
@@ -62,7 +62,7 @@ func (t *Times) Due(v *Version, job uuid.UUID, w Window) (due []time.Time, byOra
 		return found.due, found.byOracle, nil
 	}
 	var spec schedule.Spec
-	if err := json.Unmarshal(v.Schedule, &spec); err != nil {
+	if err := json.Unmarshal(text, &spec); err != nil {
 		return nil, false, err
 	}
 	var found times

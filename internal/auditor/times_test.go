@@ -9,10 +9,11 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-dev/belfry/internal/ledger"
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
-func versionOf(t *testing.T, spec schedule.Spec, from time.Time) Version {
+func versionOf(t *testing.T, spec schedule.Spec, from time.Time) ledger.Version {
 	t.Helper()
 	text, err := json.Marshal(map[string]any{"schedule": spec})
 	require.NoError(t, err)
@@ -47,10 +48,10 @@ func TestTimesOfBothKinds(t *testing.T) {
 		for range 200 {
 			from := start.Add(time.Duration(rand.Int64N(int64(10 * 24 * time.Hour)))).Add(-5 * 24 * time.Hour)
 			w := Window{from, from.Add(time.Duration(rand.Int64N(int64(72 * time.Hour))))}
-			want, byOracle, err := ours.Due(&v, id, w)
+			want, byOracle, err := ours.Due(v.Spec, id, w)
 			require.NoError(t, err)
 			require.False(t, byOracle)
-			got, byOracle, err := theirs.Due(&v, id, w)
+			got, byOracle, err := theirs.Due(v.Spec, id, w)
 			require.NoError(t, err)
 			require.Equal(t, test.oracle, byOracle, "%+v", test.spec)
 			require.Len(t, got, len(want), "%+v %+v", test.spec, w)
@@ -69,13 +70,13 @@ func TestVersionsShareALife(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 10, 20, 12, 0, 0, 0, time.UTC)
 	minutely, hourly := schedule.Spec{Every: "1m"}, schedule.Spec{Every: "1h"}
-	j := &Job{
-		ID: uuid.New(), ReadAt: at.Add(3 * time.Hour), State: 1,
-		Versions: []Version{
+	j := &Job{Life: ledger.Life{
+		ID: uuid.New(), Now: at.Add(3 * time.Hour), State: 1,
+		Versions: []ledger.Version{
 			versionOf(t, minutely, at), versionOf(t, hourly, at.Add(time.Hour)),
 			versionOf(t, schedule.Spec{At: at.Add(-time.Minute).Format(time.RFC3339)}, at.Add(2*time.Hour+time.Second)),
 		},
-	}
+	}}
 	e, err := j.Expect(NewTimes(true), Window{at.Add(-24 * time.Hour), at.Add(24 * time.Hour)})
 	require.NoError(t, err)
 	require.Equal(t, 1+60+1, e.Len())
@@ -91,7 +92,7 @@ func TestVersionsShareALife(t *testing.T) {
 	j.State = 0
 	_, err = j.Expect(NewTimes(false), Window{at, at.Add(time.Hour)})
 	require.ErrorIs(t, err, errUnknownEnd)
-	j.Versions[0].Schedule = json.RawMessage(`{"cron":"?"}`)
+	j.Versions[0].Spec = json.RawMessage(`{"cron":"?"}`)
 	j.DeletedAt = at.Add(time.Hour)
 	_, err = j.Expect(NewTimes(false), Window{at, at.Add(time.Hour)})
 	require.Error(t, err)

@@ -17,8 +17,8 @@ func TestFlagsOfAJob(t *testing.T) {
 		"--cron", "30 2 * * *", "--url", "https://example.com/", "--tz", "Europe/Berlin",
 		"--start-at", "2098-01-01T00:00:00Z", "--end-at", "2099-01-01T00:00:00Z", "--jitter", "30s",
 		"--gap", "skip", "--fold", "both", "--queue", "imports", "--overlap", "queue_all", "--timeout", "1m",
-		"--deadline", "2m", "--delivery", "at_most_once", "--priority", "7", "--max-runs", "9",
-		"--max-attempts", "8", "--backoff", "linear", "--retry-base", "2s", "--retry-cap", "3m", "--missed", "all",
+		"--deadline", "2m", "--delivery", "at_most_once", "--priority", "7", "--max-attempts", "8",
+		"--backoff", "linear", "--retry-base", "2s", "--retry-cap", "3m", "--missed", "all",
 		"--catch-up-window", "3h", "--max-missed", "11", "--missed-paused", "once", "--pause-after-failures", "4",
 		"--keep-finished-for", "2d", "--header", "X-Team: billing", "--concurrency-key", "cust-7",
 		"--concurrency-max", "3", "--idempotency-key", `"inv/" + string(due_at)`, "--report-timeout", "2h")
@@ -26,7 +26,7 @@ func TestFlagsOfAJob(t *testing.T) {
 	for _, want := range []string{
 		"timezone: Europe/Berlin", `start_at: "2098-01-01T00:00:00Z"`, `end_at: "2099-01-01T00:00:00Z"`,
 		"jitter: 30s", "gap: skip", "fold: both", "queue: imports", "overlap: queue_all", "timeout: 1m",
-		"deadline: 2m", "delivery: at_most_once", "priority: 7", "max_runs: 9", "max_attempts: 8",
+		"deadline: 2m", "delivery: at_most_once", "priority: 7", "max_attempts: 8",
 		"backoff: linear", "base: 2s", "cap: 3m", "policy: all", "catch_up_window: 3h", "max: 11", "paused: once",
 		"pause_after_failures: 4", "keep_finished_for: 2d",
 	} {

@@ -64,7 +64,6 @@ var fieldFlags = []fieldFlag{
 		words: []string{"at_least_once", "at_most_once"},
 	},
 	{flag: "priority", path: "priority", help: "0 to 9, higher first", number: true},
-	{flag: "max-runs", path: "max_runs", help: "finish the job after this many runs", number: true},
 	{flag: "concurrency-key", path: "concurrency.key", help: "runs of all jobs with this key wait for each other"},
 	{
 		flag: "concurrency-max", path: "concurrency.max",
@@ -104,12 +103,6 @@ var fieldFlags = []fieldFlag{
 		number: true,
 	},
 	{flag: "keep-finished-for", path: "keep_finished_for", help: "how long a finished one-off is kept (default 24h)"},
-	{flag: "keep-history", path: "keep_history", help: "how long ended runs are kept, such as 365d"},
-	{
-		flag: "keep-failures", path: "keep_failures",
-		help:   "keep this many of the last failed runs, however old they are",
-		number: true,
-	},
 }
 
 // jobFlags adds the flags that describe a job.

@@ -21,8 +21,10 @@ func newJobList() *cobra.Command {
 	var recent bool
 	cmd := &cobra.Command{
 		Use: "list", Short: "List jobs", Args: usage.Args(0, 0),
-		Long: `List jobs in the order of their creation; with --due-from or --due-to in the
-order of their next due time. All filters must hold.
+		Long: `List jobs in the order of their creation. All filters must hold.
+
+--due-from and --due-to list active jobs in the order of their next due time instead, without
+other filters. The next minute is planned already: belfry run list --state pending shows it.
 
 --recent adds the last 12 runs and skips of each job, the newest at the right:
   + succeeded, x failed, - skipped, / cancelled, > running or accepted, . due`,
@@ -43,6 +45,9 @@ order of their next due time. All filters must hold.
 	usage.TimeFlag(f, &dueTo, "due-to", "next due before this time")
 	f.BoolVar(&recent, "recent", false, "show the last runs and skips")
 	cmd.RunE = remote.Run(func(ctx context.Context, r *remote.Server, _ []string) error {
+		if dueFrom+dueTo != "" && (len(labels) > 0 || state.String()+name+target+queue != "") {
+			return usage.Errorf("--due-from and --due-to go without other filters; remove them, or the times")
+		}
 		listing := remote.Listing{
 			Path: "/jobs", Limit: *limit, None: "no jobs; belfry job create makes one, belfry apply many",
 			Headers: []string{

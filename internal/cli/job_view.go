@@ -56,7 +56,6 @@ type jobView struct {
 	Timeout   string            `json:"timeout"`
 	Deadline  string            `json:"deadline"`
 	Delivery  string            `json:"delivery"`
-	MaxRuns   int               `json:"max_runs"`
 	NextDueAt *time.Time        `json:"next_due_at"`
 	CreatedAt *time.Time        `json:"created_at"`
 	UpdatedAt *time.Time        `json:"updated_at"`
@@ -82,8 +81,6 @@ type jobView struct {
 	IdempotencyKey     string `json:"idempotency_key"`
 	ReportTimeout      string `json:"report_timeout"`
 	PauseAfterFailures int    `json:"pause_after_failures"`
-	KeepHistory        string `json:"keep_history"`
-	KeepFailures       int    `json:"keep_failures"`
 	KeepFinishedFor    string `json:"keep_finished_for"`
 }
 
@@ -306,10 +303,7 @@ func showJob(r *remote.Server, raw []byte, stats string) error {
 			{"idempotency key", j.IdempotencyKey},
 			{"missed", j.missed()},
 			{"delivery", j.Delivery},
-			{"max runs", number(j.MaxRuns)},
 			{"pauses after", number(j.PauseAfterFailures)},
-			{"keeps history for", j.KeepHistory},
-			{"keeps failures", number(j.KeepFailures)},
 			{"is kept for", j.keptFor()},
 			{"version", strconv.Itoa(int(j.Version))},
 			{"created", by(j.CreatedAt, j.CreatedBy, zone)},

@@ -18,9 +18,8 @@ as before.
 Without a run, the server runs all that the filters leave again in the background, at
 --rate per second: for a target that has lost what it had, such as a broker that was
 wiped. Say in which --state they ended, and from when. Runs that ended again since are
-left out. Those that cannot be run again count as failed: their job is deleted, they
-are live already, or they were triggered, as the payload of a trigger is kept for dead
-letters alone. belfry operation items lists them.`,
+left out. A run whose job is deleted, or that is already live, counts as failed. belfry
+operation items lists them.`,
 		Example: `  belfry run retry run_06f8m2tq5dtk1e7n9q0c3s5v7g0hq3k5p2d00000
   belfry run retry --state succeeded --ended-from 2026-01-31T08:00:00Z --ended-to 2026-01-31T09:30:00Z --queue events`,
 	}

@@ -37,7 +37,7 @@ func allEnds() (out []endedAs) {
 	out = append(out, endedAs{ended: job.EndedSucceeded})
 	for _, r := range []job.Reason{
 		job.ReasonOverlap, job.ReasonOverlapLimit, job.ReasonExpired, job.ReasonPaused, job.ReasonMissed,
-		job.ReasonMissedWindow, job.ReasonMissedMax, job.ReasonReplaced, job.ReasonRestored, job.ReasonLiveRuns,
+		job.ReasonMissedWindow, job.ReasonMissedMax, job.ReasonReplaced, job.ReasonRestored,
 	} {
 		out = append(out, endedAs{ended: job.EndedSkipped, reason: r})
 	}
@@ -83,8 +83,9 @@ FROM job WHERE id = $1`
 	require.NoError(t, err)
 	if e.dead {
 		const dead = `
-INSERT INTO dead_letter (partition, job_id, due_at, seq, queue_id, failed_at, attempt, reason, message, payload)
-SELECT partition, id, $3, $2, queue_id, now(), 1, $4, $4, $5 FROM job WHERE id = $1`
+INSERT INTO dead_letter (partition, job_id, due_at, seq, queue_id, failed_at, attempt, reason, message, payload,
+                         status, cause)
+SELECT partition, id, $3, $2, queue_id, now(), 1, $4, $4, $5, 0, $4 FROM job WHERE id = $1`
 		_, err := r.n.pool.Exec(t.Context(), dead, k.Job, k.Seq, k.DueAt, string(e.reason), payload)
 		require.NoError(t, err)
 	}

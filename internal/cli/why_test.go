@@ -94,7 +94,6 @@ target: {kind: http, config: {url: %q}}, retry: {%s}}`
 target: {kind: http, config: {url: %q}}, missed: {policy: %s, max: 3, pace: 1ms}}`, policy, n.target+"/ok", policy)
 	}
 	n.everySecond("paused", "/ok")
-	n.everySecond("counted", "/ok", "--max-runs", "1")
 	n.everySecond("in imports", "/ok", "--queue", "imports")
 	n.everySecond("urgent", "/ok", "--queue", "imports", "--deadline", "1s")
 	n.Good("queue", "pause", "imports", "--note", "the warehouse is being moved")
@@ -154,9 +153,6 @@ target: {kind: worker, config: {handler: send-invoice}}}`, soon(n))
 	b.add("queue-limit", "Skipped: one waits already", "overlap queue", skipped.DueAt)
 	replaced := n.await("overlap replace", "--state", "cancelled")
 	b.add("replaced", "A newer run replaced it", "overlap replace", replaced.DueAt)
-	n.await("counted", "--state", "succeeded")
-	n.until(func() bool { return strings.Contains(n.Good("why", "counted"), "finished") })
-	b.add("finished", "max_runs is reached", "counted", n.inAnHour())
 	for _, name := range []string{"overlap skip", "overlap queue", "overlap replace"} {
 		n.Good("job", "delete", name)
 	}

@@ -56,7 +56,6 @@ type Config struct {
 type Targets struct {
 	Allow   string `key:"allow" form:"allowed"`
 	Deny    string `key:"deny" form:"destinations"`
-	Kinds   string `key:"kinds" default:"http,worker" form:"kinds"`
 	PerHost int    `key:"per_host" default:"0" min:"0" max:"100000"`
 
 	SecretsInClear string `key:"secrets_in_clear" default:"warn" oneof:"warn,refuse"`
@@ -64,15 +63,6 @@ type Targets struct {
 
 // Refuse is the other value of the setting targets.secrets_in_clear.
 const Refuse = "refuse"
-
-// Kinds are the values of the setting targets.kinds.
-const Kinds = "http,worker,amqp,kafka,nats"
-
-// AllKinds returns the kinds that targets.kinds may list.
-func AllKinds() []string { return splitList(Kinds) }
-
-// Enabled returns the entries of the setting kinds.
-func (t Targets) Enabled() []string { return splitList(t.Kinds) }
 
 // Allowed returns the entries of the setting allow.
 func (t Targets) Allowed() []string { return splitList(t.Allow) }

@@ -69,7 +69,7 @@ func TestDefaults(t *testing.T) {
 		Listen: "127.0.0.1:8420", Slots: 1000, Connections: 16, KeepHistory: 30 * 24 * time.Hour,
 		Drain:     30 * time.Second,
 		LookAhead: time.Minute, SessionTTL: 5 * time.Second, WorkerTTL: 15 * time.Second,
-		Canary: true, Targets: config.Targets{Kinds: "http,worker", SecretsInClear: "warn"},
+		Canary: true, Targets: config.Targets{SecretsInClear: "warn"},
 		API: config.API{KeyRate: 1000, KeyBurst: 2000, Connections: 8, Requests: 200},
 		OIDC: config.OIDC{
 			Name: "single sign-on", Scopes: "openid profile email", NameClaim: "email", GroupsClaim: "groups",
@@ -455,13 +455,4 @@ func TestTargetsAllow(t *testing.T) {
 		require.Contains(t, refusal(t, "", "", "--targets-allow "+wrong), "NAMESPACE=", wrong)
 	}
 	require.Contains(t, refusal(t, "", "", "--targets-deny billing=hooks.internal:443"), "10.0.0.0/8")
-}
-
-func TestTargetsKinds(t *testing.T) {
-	t.Parallel()
-	require.Equal(t, []string{"http", "worker"}, config.Default().Targets.Enabled())
-	v, err := load(t, "", "", "--targets-kinds nats,http")
-	require.NoError(t, err)
-	require.Equal(t, []string{"nats", "http"}, v.Targets.Enabled())
-	require.Contains(t, refusal(t, "", "", "--targets-kinds http,mqtt"), "http,worker,amqp,kafka,nats")
 }

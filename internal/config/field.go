@@ -108,7 +108,6 @@ func (f *field) accepted() string {
 		"keyset":       "what belfry secret keyset new prints",
 		"destinations": "networks like 10.0.0.0/8 and host:port like hooks.internal:443",
 		"allowed":      "networks like 10.0.0.0/8 and host:port like hooks.internal:443, each with NAMESPACE= before it or not",
-		"kinds":        "kinds of targets with commas between them, out of " + Kinds,
 		"issuer":       "a URL like https://login.example.com, without TLS only on this machine",
 		"hidden":       "up to 1,000 characters on one line",
 		"grants":       "entries like admins = default:admin",
@@ -195,10 +194,6 @@ func (f *field) formOK(text string) bool {
 			})
 	case f.form == "address":
 		return addressOK(text)
-	case f.form == "kinds":
-		return !slices.ContainsFunc(splitList(text), func(kind string) bool {
-			return !slices.Contains(AllKinds(), kind)
-		})
 	case f.form == "destinations", f.form == "allowed":
 		return !slices.ContainsFunc(splitList(text), func(destination string) bool {
 			if namespace, rest, ok := strings.Cut(destination, "="); ok {

@@ -28,13 +28,11 @@ var help = map[string]string{ //nolint:gosec // names of settings, and no secret
 	"worker_ttl": "how long after its last heartbeat a worker counts as dead; " +
 		"workers send three heartbeats in that time",
 
-	"targets.allow": "where targets may connect to in addition to the public internet, " +
+	"targets.allow": "where http targets may connect to in addition to the public internet, " +
 		"for example a private network; separated by commas. NAMESPACE=10.1.0.0/16 is for jobs of that namespace only",
-	"targets.deny": "where targets may not connect to, whatever targets.allow says: networks and host:port, separated by " +
+	"targets.deny": "where http targets may not connect to, whatever targets.allow says: networks and host:port, separated by " +
 		"commas; the database, the addresses that the node listens on and the addresses of its machine are denied " +
 		"without being listed, unless targets.allow names them with their port",
-	"targets.kinds": "kinds of targets that jobs may have, out of " + Kinds + "; enable only what you use: " +
-		"noop needs no entry, and commands have settings of their own",
 	"targets.per_host": "maximum number of deliveries of one namespace to one host or broker in progress on this node; " +
 		"0 means no limit other than slots, of which one host may use three fifths",
 	"targets.secrets_in_clear": "what happens to jobs that would send a stored secret to another machine without TLS: " +

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -83,6 +84,9 @@ func (d *devServer) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer stopEcho()
+	if err := d.free(ctx); err != nil {
+		return err
+	}
 	db, err := d.startDatabase(ctx, dir)
 	if err != nil {
 		return err
@@ -115,6 +119,15 @@ func (d *devServer) run(ctx context.Context) (err error) {
 	case <-db.done:
 		return errors.New("the database has ended")
 	}
+}
+
+// free returns an error if the address of the API is taken, before seconds go into starting a database.
+func (d *devServer) free(ctx context.Context) error {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", d.Listen)
+	if err != nil {
+		return fmt.Errorf("listen for the API (another address: --listen): %w", err)
+	}
+	return l.Close()
 }
 
 // step runs one step of the start, and prints its name and how long it took.
@@ -271,7 +284,6 @@ func (d *devServer) startNode(ctx context.Context, dir, ownerURL string) (*node,
 func (d *devServer) nodeConfig(databaseURL string) app.Config {
 	c := app.Config{Config: config.Default(), Version: d.Version, NoPublicTargets: true, UI: web.Handler(web.Options{})}
 	c.DatabaseURL, c.Listen, c.Name, c.Drain = databaseURL, d.Listen, "dev", drainTime
-	c.Targets.Kinds = config.Kinds
 	c.LoginCode, c.Canary = d.code, false // no alert watches it
 	c.Targets.Allow, c.Secrets.Keyset, c.Command = thisMachine, d.secrets.Keyset, d.Command
 	if d.Allow != "" {
@@ -285,7 +297,7 @@ func saveConfig(dir string, c config.Config) error {
 	text, err := yaml.Marshal(map[string]any{
 		"database_url": c.DatabaseURL, "listen": c.Listen, "name": c.Name, "drain": c.Drain.String(),
 		"canary":  c.Canary,
-		"targets": map[string]string{"allow": c.Targets.Allow, "kinds": c.Targets.Kinds},
+		"targets": map[string]string{"allow": c.Targets.Allow},
 		"secrets": map[string]string{"keyset": c.Secrets.Keyset},
 	})
 	if err != nil {

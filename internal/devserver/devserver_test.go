@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -100,6 +101,18 @@ func TestTargetsReachThisMachineAlone(t *testing.T) {
 	require.Equal(t, []string{"127.0.0.0/8", "::1/128"}, c.Targets.Allowed())
 	c = (&devServer{Options: Options{Allow: "10.0.0.0/8,public"}}).nodeConfig("")
 	require.Equal(t, []string{"127.0.0.0/8", "::1/128", "10.0.0.0/8", "public"}, c.Targets.Allowed())
+}
+
+// TestATakenAddressIsFoundFirst: no database is started, and there is none here.
+func TestATakenAddressIsFoundFirst(t *testing.T) {
+	t.Parallel()
+	taken, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, taken.Close()) }()
+	err = Run(t.Context(), Options{
+		Listen: taken.Addr().String(), Echo: "127.0.0.1:0", Data: t.TempDir(), Postgres: t.TempDir(), Out: io.Discard,
+	})
+	require.ErrorContains(t, err, "another address: --listen")
 }
 
 func TestDev(t *testing.T) {

@@ -90,6 +90,8 @@ type Node struct {
 	Memory      uint64 `json:"memory"` // bytes that it may use; 0: no limit
 
 	Kinds []string `json:"kinds"` // of targets; members need it to assign partitions
+
+	StartedAt time.Time `json:"-"`
 }
 
 var clusterChecks = []check{
@@ -172,9 +174,16 @@ func (f *Facts) differing(of func(Node) string) (out []string) {
 	return slices.Compact(out)
 }
 
+// partitionsWithin is how long a node may take to get partitions after its start.
+const partitionsWithin = 10 * time.Second
+
 func (f *Facts) partitions() verdict {
 	c := f.Cluster
 	if c.Unowned > 0 && len(c.Nodes) > 0 {
+		if slices.ContainsFunc(c.Nodes, func(n Node) bool { return f.Database.Now.Sub(n.StartedAt) < partitionsWithin }) {
+			return warn("Run doctor again in some seconds.",
+				"without a live owner: %d of %d; a node has just started", c.Unowned, c.Partitions)
+		}
 		return fail("Nodes take partitions within seconds. If this lasts, read their logs for \"assign\".",
 			"without a live owner: %d of %d; their runs do not start", c.Unowned, c.Partitions)
 	}

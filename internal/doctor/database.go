@@ -23,6 +23,8 @@ type Database struct {
 	SchemaOldest int64  // the version that a node must know, because of a contract migration
 	SeesAll      bool   // the role may see the sessions of other roles
 
+	SchemaUnreleased bool // a version before 0.1.0 created it
+
 	Pooled    bool     // a pooler, such as PgBouncer, stands between
 	Unbounded []string // timeouts that a statement outside a transaction does not have
 	Short     []string // timeouts that the login, the database or the server sets lower than nodes do
@@ -112,6 +114,9 @@ func (f *Facts) version() verdict {
 func (f *Facts) schema() verdict {
 	d := &f.Database
 	switch {
+	case d.SchemaUnreleased:
+		return fail("Create a new database and run: belfry migrate",
+			"this database was created by a version before 0.1.0, and cannot be migrated")
 	case d.Schema < d.SchemaNeeded:
 		return fail("As the owner of the database run: belfry migrate",
 			"the schema is at version %d and this belfry needs %d", d.Schema, d.SchemaNeeded)
@@ -131,7 +136,7 @@ func (f *Facts) schema() verdict {
 func (f *Facts) objects() verdict {
 	d, missing := &f.Database, f.Cluster.Missing
 	switch {
-	case d.Schema < d.SchemaNeeded || d.Schema > d.SchemaLatest:
+	case d.SchemaUnreleased || d.Schema < d.SchemaNeeded || d.Schema > d.SchemaLatest:
 		return notChecked("the schema is of another version")
 	case len(missing) == 0:
 		return ok("all indexes and policies of the schema are there")

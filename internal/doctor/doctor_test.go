@@ -49,6 +49,7 @@ func TestJudge(t *testing.T) {
 		"held":              {"restore", doctor.Warning, func(f *doctor.Facts) { f.Cluster.Held = true }},
 		"newer schema":      {"schema", doctor.Warning, func(f *doctor.Facts) { f.Database.Schema = 7 }},
 		"older schema":      {"schema", doctor.Failure, func(f *doctor.Facts) { f.Database.Schema = 4 }},
+		"unreleased schema": {"schema", doctor.Failure, func(f *doctor.Facts) { f.Database.SchemaUnreleased = true }},
 		"contracted schema": {"schema", doctor.Failure, func(f *doctor.Facts) { f.Database.Schema, f.Database.SchemaOldest = 8, 7 }},
 		"dropped index":     {"objects", doctor.Warning, dropped("index run_feed")},
 		"dropped policy":    {"objects", doctor.Failure, dropped("index run_feed", "policy worker of run")},
@@ -69,6 +70,8 @@ func TestJudge(t *testing.T) {
 		"finding":           {"audit", doctor.Failure, found(time.Hour)},
 		"little memory":     {"memory", doctor.Warning, func(f *doctor.Facts) { f.Cluster.Nodes[0].Memory = 64 << 20 }},
 		"few files":         {"files", doctor.Warning, func(f *doctor.Facts) { f.Cluster.Nodes[0].Files = 1999 }},
+		"no owners":         {"partitions", doctor.Failure, unowned(10 * time.Second)},
+		"no owners yet":     {"partitions", doctor.Warning, unowned(10*time.Second - 1)},
 		"unknown limits":    {"", doctor.OK, func(f *doctor.Facts) { f.Cluster.Nodes[0].Files, f.Cluster.Nodes[0].Memory = 0, 0 }},
 		"disabled kind": {"kinds", doctor.Warning, func(f *doctor.Facts) {
 			f.Cluster.Undelivered = []string{"default/nats"}
@@ -108,6 +111,13 @@ func TestJudge(t *testing.T) {
 				require.Equal(t, doctor.OK, r.Status, "%s: %s", r.Check, r.Message)
 			}
 		})
+	}
+}
+
+// unowned takes all partitions away while a node runs for a while.
+func unowned(since time.Duration) func(*doctor.Facts) {
+	return func(f *doctor.Facts) {
+		f.Cluster.Unowned, f.Cluster.Nodes[0].StartedAt = 256, now.Add(-since)
 	}
 }
 

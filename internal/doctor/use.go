@@ -17,7 +17,7 @@ var useChecks = []check{
 
 func (f *Facts) kinds() verdict {
 	if kinds := f.Cluster.Undelivered; len(f.Cluster.Nodes) > 0 && len(kinds) > 0 {
-		return warn("Add the kinds to targets.kinds of all nodes, or set command.enabled, and restart them. Or delete the jobs.",
+		return warn("Set command.enabled on all nodes and restart them. Or delete the jobs.",
 			"runs wait because no node delivers to the kind of target of their jobs: %s", strings.Join(kinds, ", "))
 	}
 	return f.ofNodes("nodes deliver to all kinds of targets that jobs have")

@@ -50,12 +50,24 @@ func (e *Engine) admitRuns(ctx context.Context, runs []job.Run) (started int) {
 	defer cancel()
 	session := e.Member.Session()
 	admitted, err := e.Claimer.Admit(limited, session, keysOf(runs), e.Lead)
+	if err == nil {
+		err = e.decideKeys(limited, startedOf(admitted))
+	}
 	if err != nil {
 		return e.resolve(ctx, session, runs, err)
 	}
 	now := e.Bound.Now()
 	for i, r := range runs {
 		started += e.admitted(ctx, r, admitted[i], now)
+	}
+	return started
+}
+
+func startedOf(admitted []job.Admitted) (started []*job.Attempt) {
+	for _, a := range admitted {
+		if a.Attempt != nil {
+			started = append(started, a.Attempt)
+		}
 	}
 	return started
 }

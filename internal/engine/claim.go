@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -18,6 +19,8 @@ type Claimer interface {
 	ResolveClaim(ctx context.Context, session uuid.UUID, keys []job.Key) ([]job.Attempt, error)
 	// Admit decides about runs of different jobs.
 	Admit(ctx context.Context, session uuid.UUID, keys []job.Key, lead time.Duration) ([]job.Admitted, error)
+	// KeepKeys stores the idempotency keys of attempts. If it fails, some of the attempts may not be live any more.
+	KeepKeys(ctx context.Context, attempts []*job.Attempt) error
 	// Fenced returns those of the attempts that are no longer the live one of their run.
 	Fenced(ctx context.Context, attempts []job.Attempt) ([]job.Attempt, error)
 }
@@ -89,6 +92,9 @@ func (e *Engine) claim(ctx context.Context, runs []job.Run, shares *shares) (cla
 	session := e.Member.Session()
 	attempts, err := e.Claimer.Claim(limited, session, keysOf(runs), e.Lead)
 	shares.end()
+	if err == nil {
+		err = e.decideKeys(limited, pointersTo(attempts))
+	}
 	if err != nil {
 		return e.resolve(ctx, session, runs, err), nil
 	}
@@ -101,6 +107,24 @@ func (e *Engine) claim(ctx context.Context, runs []job.Run, shares *shares) (cla
 	e.wheel.Started(got.Claimed)
 	e.leaveToAdmitters(got.Rest)
 	return claimed, nil
+}
+
+// decideKeys decides the idempotency keys of runs that have none yet, and stores those that an expression gave. If that
+// fails, it is not known which attempts may be delivered.
+func (e *Engine) decideKeys(ctx context.Context, claimed []*job.Attempt) error {
+	made := slices.DeleteFunc(claimed, func(a *job.Attempt) bool { return !a.MakeKey() })
+	if len(made) == 0 {
+		return nil
+	}
+	return e.Claimer.KeepKeys(ctx, made)
+}
+
+func pointersTo(attempts []job.Attempt) []*job.Attempt {
+	out := make([]*job.Attempt, len(attempts))
+	for i := range attempts {
+		out[i] = &attempts[i]
+	}
+	return out
 }
 
 // handOver gives claimed attempts to the deliverers and returns how many it gave: each of those keeps its

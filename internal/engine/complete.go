@@ -103,7 +103,7 @@ func (e *Engine) completeBatch(ctx context.Context, batch []job.Completion, mayS
 
 // plainSuccess returns whether there is nothing to write but that the run succeeded.
 func plainSuccess(c *job.Completion) bool {
-	return c.Outcome.Kind == job.Succeeded && c.Outcome.Message == "" && c.Outcome.Output == "" && c.OwnKey == ""
+	return c.Outcome.Kind == job.Succeeded && c.Outcome.Message == "" && c.Outcome.Output == ""
 }
 
 // completeOnce writes both kinds of completions and empties what it has written.
@@ -114,7 +114,6 @@ func (e *Engine) completeOnce(ctx context.Context, succeeded, others *[]job.Comp
 			return err
 		}
 		e.countCompleted(len(*succeeded), fenced)
-		e.stats.succeeded.Add(int64(len(*succeeded) - fenced))
 		e.forget(succeeded)
 	}
 	if len(*others) > 0 {

@@ -97,17 +97,14 @@ func (e *Engine) deliverOne(ctx context.Context, a *job.Attempt) (o job.Outcome)
 		return job.Outcome{
 			Kind: job.Deferred, NeedsKind: a.Kind, RetryAfter: min(time.Duration(a.Number)*kindPause, maxKindPause),
 			Message: fmt.Sprintf("targets of kind %q are not enabled on the node that owned the run; "+
-				"another node may have them, or enable them: settings targets.kinds, and command.enabled for commands", a.Kind),
+				"another node may have them, or enable them: setting command.enabled for commands", a.Kind),
 		}
+	}
+	if a.KeyProblem != "" {
+		return a.WithoutKey()
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.Timeout)
 	defer cancel()
-	keyed := false
-	defer func() {
-		if keyed {
-			a.KeepKey(o)
-		}
-	}()
 	defer func() {
 		// A bug in one target must not end the node.
 		if r := recover(); r != nil {
@@ -117,9 +114,5 @@ func (e *Engine) deliverOne(ctx context.Context, a *job.Attempt) (o job.Outcome)
 			}
 		}
 	}()
-	if err := a.MakeKey(); err != nil {
-		return job.Outcome{Kind: job.Failed, Message: err.Error()}
-	}
-	keyed = true
 	return target.Deliver(ctx, *a)
 }

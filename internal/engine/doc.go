@@ -2,8 +2,8 @@
 //
 //	plan → claim → deliver → complete, plus sweep, rescue and prune.
 //
-// Decisions live in internal/job and SQL lives in internal/postgres. This package only decides when
-// each of them is called.
+// Decisions live in internal/job and internal/path/finish, SQL in internal/postgres and internal/path.
+// This package only decides when each of them is called.
 //
 //	            plan            due                    one slot each
 //	database ─────────► wheel ─────────► claimers ─────────────────► deliverers
@@ -45,9 +45,9 @@
 //	interrupt   interrupt.go  stops attempts whose run has ended or belongs to another session
 //	queues      queues.go     reads which queues are paused and which have limits
 //	reconcile   waitlist.go   compares permits with live runs, and pending runs with their jobs
-//	quotas      quotas.go     counts the live runs of namespaces that have a quota of them
-//	finish      prune.go      finishes jobs whose end has come, and removes finished one-offs
-//	prune       prune.go      drops old history, expired responses and other leftovers
+//	live-runs   live_runs.go  counts the live runs of namespaces, each of which may have a maximum
+//
+// Two more, finish and prune, come from internal/path/keep.
 //
 // Admitters, deliverers and completers read from queues instead. Each loop is a loop.Loop, and tests
 // can call its round directly.

@@ -60,10 +60,6 @@ type Options struct {
 	Queues     Queues     // nil: no queue is ever paused or limited
 	Namespaces Namespaces // nil: all queues share one turn
 	Limits     Limits     // nil: there are no limits
-	History    History    // nil: this engine does not prune
-	Pruner     Pruner     // nil: this engine does not prune
-	Logins     Logins     // needed if there is a Pruner
-	Minutes    Minutes    // needed if there is a Pruner
 	Auditor    Auditor    // nil: this engine does not audit
 	Leases     Leases     // for FailedOver
 	Member     Member
@@ -89,8 +85,7 @@ type Options struct {
 	// Claimers and Completers are how many statements of each kind may execute at the same time; 2. Successes have
 	// completers of their own.
 	Claimers, Completers int
-	KeepHistory          time.Duration // retention of history
-	ZoneRules            string        // identifies the time zone rules of this process
+	More                 loop.Group // loops of other steps of a run, which begin and end with the engine's own
 }
 
 // Engine works on the runs of the partitions that its node owns.
@@ -256,7 +251,7 @@ func (e *Engine) loops() loop.Group {
 	}
 	if e.Namespaces != nil {
 		g = append(g, loop.Loop{
-			Name: "quotas", Once: e.quotasOnce, Limit: roundLimit, Backoff: loop.Backoff{Off: true},
+			Name: "live-runs", Once: e.countOnce, Limit: roundLimit, Backoff: loop.Backoff{Off: true},
 		})
 	}
 	if e.Limits != nil {
@@ -264,10 +259,7 @@ func (e *Engine) loops() loop.Group {
 			loop.Loop{Name: "waitlists", Once: e.waitlistsOnce, Wake: e.wheel.WaitlistsChanged()},
 			loop.Loop{Name: "reconcile", Once: e.reconcileOnce, Limit: roundLimit})
 	}
-	if e.History != nil && e.Pruner != nil {
-		g = append(g, // their steps may take long
-			loop.Loop{Name: "finish", Once: e.finishOnce}, loop.Loop{Name: "prune", Once: e.pruneOnce})
-	}
+	g = append(g, e.More...)
 	if e.Auditor != nil {
 		g = append(g, loop.Loop{Name: "audit", Once: e.auditOnce, Limit: roundLimit})
 	}

@@ -72,16 +72,9 @@ func setup(t *testing.T) *bundle {
 	t.Helper()
 	b := &bundle{pool: pgtest.New(t), target: &recorder{}, bound: &clock.Bound{}}
 	b.store = pgtest.NewStore(pgtest.AsServer(t, b.pool))
-	ctx := t.Context()
-	require.NoError(t, b.store.CreateHistory(ctx, 1))
-	m := soleMember{uuid.New()}
-	now, err := b.store.Register(ctx, m.session, "test", time.Hour)
-	require.NoError(t, err)
+	session, now := b.store.Own(t)
+	m := soleMember{session}
 	b.bound.Set(now)
-	owned, err := b.store.Ownerships(ctx)
-	require.NoError(t, err)
-	_, err = b.store.Take(ctx, m.session, owned)
-	require.NoError(t, err)
 	b.engine = engine.New(engine.Options{
 		Planner: b.store, Claimer: b.store, Completer: b.store, Member: m, Bound: b.bound,
 		Log:     slog.New(slog.NewTextHandler(t.Output(), nil)),
@@ -140,11 +133,15 @@ func TestRunsHappenOnTime(t *testing.T) {
 	for i := range jobs {
 		b.create(t, fmt.Sprintf("once-%d", i), schedule.Spec{At: at.Format(time.RFC3339)}, nil)
 	}
-	b.create(t, "each second", schedule.Spec{Every: "1s"}, func(d *job.Definition) { d.MaxRuns = 3 })
-	b.eventually(t, "runs end", `SELECT count(*) FROM run_history WHERE ended = 1`, jobs+3)
+	end := at.Add(2 * time.Second)
+	b.create(t, "each second", schedule.Spec{Every: "1s", EndAt: end}, nil)
+	var seconds int
+	const count = `SELECT greatest(ceil(extract(epoch FROM $1 - created_at)) - 1, 0)::int FROM job WHERE name = 'each second'`
+	require.NoError(t, b.pool.QueryRow(t.Context(), count, end).Scan(&seconds))
+	b.eventually(t, "runs end", `SELECT count(*) FROM run_history WHERE ended = 1`, jobs+seconds)
 	b.eventually(t, "nothing is left", `SELECT count(*) FROM run`, 0)
 	stop()
-	require.Equal(t, jobs+3, b.target.count(), "each exactly once")
+	require.Equal(t, jobs+seconds, b.target.count(), "each exactly once")
 	var early, late int
 	require.NoError(t, b.pool.QueryRow(t.Context(), `
 SELECT count(*) FILTER (WHERE ended_at < due_at), count(*) FILTER (WHERE ended_at > due_at + $1::interval)
@@ -374,7 +371,7 @@ func TestOverlapQueueStartsWhenTheOtherEnds(t *testing.T) {
 	b.engine.Targets["slow"], b.engine.Claimer = slow, store
 	b.start(t)
 	b.create(t, "queued", schedule.Spec{Every: "1s"}, func(d *job.Definition) {
-		d.Target.Kind, d.Overlap, d.MaxRuns = "slow", job.OverlapQueueAll, runs
+		d.Target.Kind, d.Overlap = "slow", job.OverlapQueueAll
 	})
 	require.Eventually(t, func() bool { return len(store.all()) >= 3 }, time.Minute, 5*time.Millisecond)
 	waits := store.all()

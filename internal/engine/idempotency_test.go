@@ -1,12 +1,15 @@
 package engine_test
 
 import (
+	"context"
 	"encoding/json"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/pgtest"
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
@@ -129,8 +132,59 @@ WHERE message LIKE 'not delivered, as the job''s idempotency_key failed: %; fix 
 	_, err := b.store.TriggerJob(t.Context(), o, json.RawMessage(`{"customer": "c-7"}`))
 	require.NoError(t, err)
 	b.eventually(t, "the success", `SELECT count(*) FROM run_history WHERE ended = 1 AND idempotency_key = 'c-7'`, 1)
-	stop()
 	require.Equal(t, "c-7", b.seen()[0].IdempotencyKey())
+
+	// The redrive of the run that failed decides the key by the job as it is now.
+	d := j.Definition
+	d.IdempotencyKey = `"fixed"`
+	b.update(t, j, d)
+	b.redrive(t, job.Key{}, true)
+	b.eventually(t, "the redrive", `SELECT count(*) FROM run_history WHERE ended = 1 AND idempotency_key = 'fixed'`, 1)
+	stop()
+}
+
+// losesKeys fails to store keys once.
+type losesKeys struct {
+	*pgtest.Store
+	calls atomic.Int32
+}
+
+func (s *losesKeys) KeepKeys(ctx context.Context, attempts []*job.Attempt) error {
+	if s.calls.Add(1) == 1 {
+		return errCut
+	}
+	return s.Store.KeepKeys(ctx, attempts)
+}
+
+// TestNoRunIsDeliveredBeforeItsKeyIsStored, however it is claimed.
+func TestNoRunIsDeliveredBeforeItsKeyIsStored(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*job.Definition){
+		"claimed":        func(*job.Definition) {},
+		"admitted":       func(d *job.Definition) { d.Overlap = job.OverlapQueue },
+		"under a permit": func(d *job.Definition) { d.Concurrency = job.Concurrency{Key: "k", Max: 1} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			store := &losesKeys{Store: b.store}
+			b.engine.Claimer, b.engine.Queues, b.engine.Limits = store, store, store
+			b.create(t, "order", schedule.Spec{At: "2026-03-29T01:30:00Z"}, func(d *job.Definition) {
+				d.IdempotencyKey = `"key"`
+				change(d)
+			})
+			b.target.answer = func(job.Attempt) job.Outcome {
+				var stored string
+				_ = b.pool.QueryRow(context.Background(), `SELECT idempotency_key FROM run`).Scan(&stored)
+				return job.Outcome{Kind: job.Succeeded, Message: stored}
+			}
+			b.start(t)
+			b.eventually(t, "the success", `SELECT count(*) FROM run_history WHERE ended = 1 AND message = 'key'`, 1)
+			require.Len(t, b.seen(), 1)
+			require.EqualValues(t, 1, b.seen()[0].Number)
+			require.Greater(t, store.calls.Load(), int32(1))
+		})
+	}
 }
 
 // update changes the definition of a job.

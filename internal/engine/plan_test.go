@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/loop"
 )
 
 // backlog is a store in which one partition always has more to plan than a transaction takes.
@@ -74,8 +76,8 @@ func (ownsAll) Owned() []int16 {
 func TestNoLoopWorksWhileTheClockIsInDoubt(t *testing.T) {
 	t.Parallel()
 	e := New(Options{
-		Member: ownsAll{}, Bound: &clock.Bound{}, History: &expired{}, Pruner: &expired{}, Logins: &expired{},
-		Minutes: &expired{},
+		Member: ownsAll{}, Bound: &clock.Bound{},
+		More: loop.Group{{Name: "more", Once: func(context.Context) (time.Duration, error) { return 0, errors.New("called") }}},
 	})
 	loops := e.loops()
 	require.GreaterOrEqual(t, len(loops), 8)

@@ -14,11 +14,11 @@ type Queues interface {
 	PausedAndLimitedQueues(ctx context.Context) (paused, limited []int32, err error)
 }
 
-// Namespaces is the store as the wheel and the quota of live runs use it.
+// Namespaces is the store as the wheel and the cap of live runs use it.
 type Namespaces interface {
 	NamespacesOfQueues(ctx context.Context, queues []int32) (map[int32]uuid.UUID, error)
-	// CountForQuotas counts the live runs of namespaces that have a quota of them, unless a node did so within a time.
-	CountForQuotas(ctx context.Context, within time.Duration) error
+	// CountLiveRuns counts the live runs of namespaces, of which each may have a maximum, unless a node did so within a time.
+	CountLiveRuns(ctx context.Context, within time.Duration, maximum int64) error
 }
 
 // queuesPause is how long a node may not notice that a queue was paused or resumed. A limit holds from

@@ -27,7 +27,7 @@ func (n *namespaces) NamespacesOfQueues(_ context.Context, queues []int32) (map[
 	return n.of, nil
 }
 
-func (n *namespaces) CountForQuotas(context.Context, time.Duration) error { return nil }
+func (n *namespaces) CountLiveRuns(context.Context, time.Duration, int64) error { return nil }
 
 // TestNewQueuesHaveTheirTurn: a namespace whose runs a node has never claimed has a turn of its own, although others
 // have many queues that are new to the node too.

@@ -52,11 +52,11 @@ func (a *asks) Admit(
 	return a.Store.Admit(ctx, session, keys, lead)
 }
 
-// counts returns how often Admit was asked about each run, and how many transactions there were.
-func (a *asks) counts() (about map[job.RunKey]int, transactions int) {
+// counts returns how often Admit was asked about each run, and how many transactions of each kind there were.
+func (a *asks) counts() (about map[job.RunKey]int, claims, admits int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return maps.Clone(a.about), a.claims + a.admits
+	return maps.Clone(a.about), a.claims, a.admits
 }
 
 var nextHour = schedule.Spec{Every: "1h", StartAt: time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)}
@@ -92,14 +92,15 @@ func TestLateRunsOfManyJobsCostFewTransactions(t *testing.T) {
 			b.late(t, late)
 			b.start(t)
 			require.Eventually(t, func() bool {
-				about, _ := a.counts()
+				about, _, _ := a.counts()
 				return len(about) == jobs*(late-1)
 			}, time.Minute, 5*time.Millisecond, "each is asked about while the first of its job runs")
 			close(g.release)
 			b.eventually(t, "all run", `SELECT count(*) FROM run_history WHERE ended = 1`, jobs*late)
-			_, transactions := a.counts()
-			t.Logf("%d transactions for %d runs", transactions, jobs*late)
-			require.Less(t, transactions, jobs*late)
+			_, claims, admits := a.counts()
+			t.Logf("%d claims and %d decisions for %d runs", claims, admits, jobs*late)
+			// Without batches each run costs one of both. The slower the machine, the smaller the batches.
+			require.Less(t, max(claims, admits), jobs*late*4/5)
 		})
 	}
 }
@@ -124,7 +125,7 @@ func TestRunsThatNothingBlocksNeedNoDecision(t *testing.T) {
 	b.late(t, 1)
 	b.start(t)
 	b.eventually(t, "all run", `SELECT count(*) FROM run_history WHERE ended = 1`, jobs)
-	about, _ := a.counts()
+	about, _, _ := a.counts()
 	require.Empty(t, about)
 }
 
@@ -148,10 +149,10 @@ func TestWaitingRunsOfAJobAreAskedAboutOnce(t *testing.T) {
 	b.eventually(t, "those that have to hurry expire", `
 SELECT count(*) FROM run r JOIN job j ON j.id = job_id WHERE name = 'hurry' AND r.state = 0`, 0)
 	require.Eventually(t, func() bool {
-		about, _ := a.counts()
+		about, _, _ := a.counts()
 		return len(about) >= 2*waiting && slices.Max(slices.Collect(maps.Values(about))) >= 5
 	}, time.Minute, 20*time.Millisecond)
-	about, _ := a.counts()
+	about, _, _ := a.counts()
 	total, most := 0, 0
 	for _, n := range about {
 		total, most = total+n, max(most, n)

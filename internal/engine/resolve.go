@@ -34,6 +34,9 @@ func (e *Engine) resolve(ctx context.Context, session uuid.UUID, runs []job.Run,
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), statementLimit)
 			defer cancel()
 			got, err := claim.Resolve(ctx, e.Claimer, session, runs, keyOf)
+			if err == nil {
+				err = e.decideKeys(ctx, pointersTo(got.Attempts))
+			}
 			if err != nil {
 				return 0, err
 			}

@@ -55,8 +55,10 @@ func TestClaimsWhoseReplyWasLostAreDelivered(t *testing.T) {
 	soon := schedule.Spec{At: b.bound.Now().Add(time.Second).UTC().Format(time.RFC3339)}
 	b.create(t, "claimed", soon, nil)
 	admitted := b.create(t, "admitted", soon, nil)
-	for _, sql := range []string{`UPDATE job SET admit = $2 WHERE id = $1`, `UPDATE run SET admit = $2 WHERE job_id = $1`} {
-		_, err := b.pool.Exec(t.Context(), sql, admitted.ID, int16(job.AdmitByPolicy))
+	for _, sql := range []string{
+		`UPDATE job SET admit = 2 /* no run meets it */ WHERE id = $1`, `UPDATE run SET admit = 2 WHERE job_id = $1`,
+	} {
+		_, err := b.pool.Exec(t.Context(), sql, admitted.ID)
 		require.NoError(t, err)
 	}
 	b.start(t)

@@ -4,7 +4,7 @@ import "sync/atomic"
 
 // Stats counts what an engine has done.
 type Stats struct {
-	planned, claimed, completed, succeeded, retried, rescued, fenced, reconciled, misplaced, caughtUp atomic.Int64
+	planned, claimed, completed, retried, rescued, fenced, misplaced, caughtUp atomic.Int64
 
 	audited   atomic.Int64
 	auditedAt atomic.Int64 // Unix milliseconds of the database; 0: never
@@ -12,7 +12,7 @@ type Stats struct {
 
 // Counts is a snapshot of Stats and of the current state.
 type Counts struct {
-	Planned, Claimed, Completed, Succeeded, Retried, Rescued, Fenced, Reconciled, Misplaced, CaughtUp int64
+	Planned, Claimed, Completed, Retried, Rescued, Fenced, Misplaced, CaughtUp int64
 
 	Audited   int64   // occurrences that the audit judged
 	AuditedAt float64 // Unix time of the last sample; 0: none yet
@@ -26,8 +26,8 @@ func (e *Engine) Counts() Counts {
 	s := &e.stats
 	return Counts{
 		Planned: s.planned.Load(), Claimed: s.claimed.Load(),
-		Completed: s.completed.Load(), Succeeded: s.succeeded.Load(), Retried: s.retried.Load(),
-		Rescued: s.rescued.Load(), Fenced: s.fenced.Load(), Reconciled: s.reconciled.Load(),
+		Completed: s.completed.Load(), Retried: s.retried.Load(),
+		Rescued: s.rescued.Load(), Fenced: s.fenced.Load(),
 		Misplaced: s.misplaced.Load(), CaughtUp: s.caughtUp.Load(),
 		Audited:   s.audited.Load(),
 		AuditedAt: float64(s.auditedAt.Load()) / 1000,

@@ -95,6 +95,9 @@ func (e *Engine) claimLimited(ctx context.Context, runs []job.Run, shares *share
 	session := e.Member.Session()
 	attempts, refused, err := e.Limits.ClaimLimited(limited, session, keysOf(runs))
 	shares.end()
+	if err == nil {
+		err = e.decideKeys(limited, pointersTo(attempts))
+	}
 	if err != nil {
 		return e.resolve(ctx, session, runs, err), nil
 	}
@@ -138,7 +141,6 @@ func (e *Engine) reconcileOnce(ctx context.Context) (time.Duration, error) {
 	}
 	if removed+added > 0 {
 		e.Log.Warn("permits reconciled", "removed", removed, "added", added)
-		e.stats.reconciled.Add(int64(removed + added))
 	}
 	if len(moved) > 0 {
 		e.Log.Warn("runs reconciled: they were not in the queue or with the handler of their job",

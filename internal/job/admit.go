@@ -43,10 +43,9 @@ type AdmitRule int16
 
 // The rules. If a run does not meet its rule, Admit decides about it.
 const (
-	AdmitFreely   AdmitRule = 0 // nothing to check
-	AdmitIfAlone  AdmitRule = 1 // start if no other run of the job is live
-	AdmitByPolicy AdmitRule = 2 // always call Admit; only earlier versions of Belfry wrote it
-	AdmitIfFirst  AdmitRule = 3 // start if no other run of the job is live, and no older one is due and pending
+	AdmitFreely  AdmitRule = 0 // nothing to check
+	AdmitIfAlone AdmitRule = 1 // start if no other run of the job is live
+	AdmitIfFirst AdmitRule = 3 // start if no other run of the job is live, and no older one is due and pending
 
 	AdmitInTime AdmitRule = 4 // added to another rule: start if the deadline has not passed
 )

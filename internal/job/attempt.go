@@ -29,8 +29,9 @@ type Attempt struct {
 	// Unsampled says that the node that delivers it does not sample the run's own trace.
 	Unsampled bool
 
-	KeyExpression string // the job's idempotency_key; empty means the run's id
-	OwnKey        string // the idempotency key, if it is known and not simply the run's id: see MakeKey and KeepKey
+	KeyExpression string // the job's idempotency_key, if the key of the run is not decided yet: see MakeKey
+	OwnKey        string // the idempotency key, if it is not the run's id
+	KeyProblem    string // why it has no key, so that it must not be delivered
 	About         string // JSON of expr.Job, if an expression may need it
 }
 
@@ -44,7 +45,6 @@ type Completion struct {
 	Queue     int32 // of the run; 0: not known. A worker reports on runs of its queue only.
 	Outcome   Outcome
 	Limits    []Limit       // whose permits its end frees, as far as the caller knows
-	OwnKey    string        // see Attempt; stored with the run
 	Trace     string        // see Attempt
 	Late      time.Duration // how long after its run time it started, as the node measured it; 0: not known
 }
@@ -52,16 +52,8 @@ type Completion struct {
 // Completion is the attempt with an outcome.
 func (a *Attempt) Completion(o Outcome) Completion {
 	return Completion{
-		Key: a.Key, Session: a.Session, Queue: a.Queue, Attempt: a.Number, Outcome: o, OwnKey: a.OwnKey,
-		Limits: a.Limits, Trace: a.Trace,
-	}
-}
-
-// KeepKey is Attempt.KeepKey for an attempt that another process worked on. A claim stores the key that an expression
-// gave, so a run without a stored key was delivered under its id.
-func (c *Completion) KeepKey() {
-	if c.Outcome.Kind != Succeeded {
-		c.OwnKey = FormatRunID(c.Key)
+		Key: a.Key, Session: a.Session, Queue: a.Queue, Attempt: a.Number, Outcome: o, Limits: a.Limits,
+		Trace: a.Trace,
 	}
 }
 

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/belfry-dev/belfry/internal/problem"
@@ -17,9 +18,12 @@ const (
 	LeaveToOthers = 1_000
 )
 
-// MaxAdded bounds the runs of a namespace that have not ended, for those who want more of them, as MaxLive does for a job.
-// Nodes keep all pending runs in memory.
-const MaxAdded = 1_000_000
+// MaxNamespaceRuns bounds the runs of a namespace that have not ended, so that it does not fill the database. A namespace
+// with as many gets no more: users may not add any, and its schedules are not planned.
+const MaxNamespaceRuns = 5_000_000
+
+// TooManyLiveRuns says that a namespace has MaxNamespaceRuns.
+var TooManyLiveRuns = fmt.Sprintf("the namespace has about %d runs that have not ended, which is the most", MaxNamespaceRuns)
 
 // The bounds of a backfill.
 const (

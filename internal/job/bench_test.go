@@ -64,17 +64,6 @@ func BenchmarkPlan(b *testing.B) {
 	}
 }
 
-func BenchmarkDecide(b *testing.B) {
-	in := job.DecideInput{
-		Run: job.Run{Key: someKey, Attempt: 1}, Policy: job.Policy{}.WithDefaults(),
-		Outcome: job.Outcome{Kind: job.Failed, Retryable: true}, Now: noon,
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		_ = job.Decide(in)
-	}
-}
-
 func BenchmarkCause(b *testing.B) {
 	message := `502 Bad Gateway: {"error":"upstream 10.0.0.7:443 did not reply in 30s","id":"9f1b2c3d"} ` +
 		strings.Repeat("x y ", 200)

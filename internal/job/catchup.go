@@ -12,7 +12,6 @@ import (
 type MissedInput struct {
 	Schedule *schedule.Schedule // of the cursor
 	Missed   Missed             // with defaults
-	EndAt    time.Time          // of the job; zero: none
 	// No node served the partition from From until MissedGrace after Until.
 	From, Until time.Time
 	Now         time.Time // the database instant of the transaction
@@ -32,11 +31,7 @@ func CatchUp(in MissedInput) (func(due []time.Time) []CaughtUp, error) {
 	if err != nil {
 		return nil, err
 	}
-	to := in.Until
-	if !in.EndAt.IsZero() && in.EndAt.Before(to) {
-		to = in.EndAt
-	}
-	c.choose(in.Schedule, in.From, to.Add(-time.Nanosecond))
+	c.choose(in.Schedule, in.From, in.Until.Add(-time.Nanosecond))
 	return func(due []time.Time) []CaughtUp {
 		out := make([]CaughtUp, len(due))
 		runAt := in.Now

@@ -10,12 +10,6 @@ import (
 	"unicode/utf8"
 )
 
-// CauseUnknown is the cause of dead letters that a node of an older version wrote.
-const CauseUnknown = "unknown"
-
-// MaxCause is the maximum length of a cause.
-const MaxCause = 64
-
 const (
 	causeBytes = 6   // of the hash of a message
 	causeRead  = 512 // bytes of a message that count

@@ -2,6 +2,7 @@ package job
 
 import (
 	"bytes"
+	"encoding/json"
 	"time"
 )
 
@@ -76,4 +77,13 @@ func orElse[T comparable](v, other T) T {
 		return other
 	}
 	return v
+}
+
+// ReadPolicy decodes the policy of a job; nil: the job is deleted. A policy that cannot be read counts as the default,
+// so that it does not fail the other runs of the batch.
+func ReadPolicy(text *string) (p Policy) {
+	if text != nil && json.Unmarshal([]byte(*text), &p) != nil {
+		p = Policy{}
+	}
+	return p.WithDefaults()
 }

@@ -1,4 +1,4 @@
-// Package job holds Belfry's vocabulary and every decision it makes.
+// Package job holds Belfry's vocabulary, and the decisions of all steps of a run that have no package of their own.
 //
 // It is pure: no I/O, no clock and no goroutines. The current instant is always an argument, read once per transaction
 // from the database. internal/postgres reads rows, calls a decision here and writes its result; it decides nothing
@@ -6,7 +6,7 @@
 //
 // # The life of a run
 //
-//	            Plan           Admit, GrantPermits             Decide
+//	            Plan           Admit, GrantPermits         finish.Decide
 //	occurrence ──────► pending ───────────────────► running ──────────► history
 //	    │               │   ▲                        │   │               ▲  ▲
 //	    │               │   │   retry or deferral    │   │ accepted      │  │
@@ -41,7 +41,6 @@
 //   - [Admit] decides whether a due run may start now: overlap, deadline, paused job.
 //   - [GrantPermits] decides which candidates start under their limits, by priority and then by run time.
 //   - [Assign] decides which worker gets which of the due runs that workers pull.
-//   - [Decide] decides what the outcome of an attempt means: finish, retry or wait for a report.
 //
 // # Files
 //
@@ -50,7 +49,7 @@
 //	plan.go catchup.go resume.go backfill.go    planning
 //	admit.go limit.go permit.go                 whether a due run may start
 //	worker.go session.go pull.go                runs that workers pull
-//	decide.go                                   after an attempt
+//	backoff.go                                  how long a retry waits
 //	idempotency.go                              the key that a target gets with an attempt
 //	control.go idempotent_request.go            requests of users
 //	list.go ledger.go dead_letter.go queue.go   what users read

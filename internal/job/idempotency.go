@@ -39,45 +39,38 @@ func (a *Attempt) IdempotencyKey() string {
 	return FormatRunID(a.Key)
 }
 
-// MakeKey evaluates the job's idempotency_key, unless an earlier attempt has done so. An error is a permanent failure
-// that the job's author must fix: under another key the run could take effect twice.
-func (a *Attempt) MakeKey() error {
-	if a.KeyExpression == "" || a.OwnKey != "" {
-		return nil
+// MakeKey decides the idempotency key of a run, after its first claim, if the job has an expression for it. It returns
+// whether the key must be stored now, before anything is delivered: the process may die, and the job may change. An
+// expression that fails is a KeyProblem.
+func (a *Attempt) MakeKey() (made bool) {
+	if a.KeyExpression == "" {
+		return false
 	}
-	e, err := expr.Compile(a.KeyExpression, expr.OfRun)
-	var text string
-	if err == nil {
-		text, err = e.Text(a.Facts())
-	}
-	if err == nil {
-		err = checkKey(text)
-	}
+	key, err := a.evaluateKey()
 	if err != nil {
-		return fmt.Errorf("not delivered, as the job's idempotency_key failed: %w; "+
-			"fix the job, then redrive the run", err)
+		a.KeyProblem = fmt.Sprintf("not delivered, as the job's idempotency_key failed: %v; fix the job, then redrive the run", err)
+		return false
 	}
-	a.OwnKey = text
-	return nil
+	a.OwnKey = key
+	return true
 }
 
-// KeepKey stores the key that the target got with the run if there may be another attempt: the job's idempotency_key
-// may change before that. After a success nothing is stored, and RetriedKey gives the key to a user's retry. The target
-// of a deferred attempt got no key.
-func (a *Attempt) KeepKey(o Outcome) {
-	if o.Kind != Succeeded && o.Kind != Deferred {
-		a.OwnKey = a.IdempotencyKey()
-	}
+// WithoutKey is the outcome of an attempt that has a KeyProblem. It is a permanent failure that the job's author must
+// fix: under another key the run could take effect twice.
+func (a *Attempt) WithoutKey() Outcome {
+	return Outcome{Kind: Failed, NoKey: true, Message: a.KeyProblem}
 }
 
-// RetriedKey is the key for the retry of an ended run, if it is known. A run that succeeded without a key of its own
-// was delivered under its id.
-func RetriedKey(k Key, own *string, how Ended) *string {
-	if own != nil || how != EndedSucceeded {
-		return own
+func (a *Attempt) evaluateKey() (string, error) {
+	e, err := expr.Compile(a.KeyExpression, expr.OfRun)
+	if err != nil {
+		return "", err
 	}
-	id := FormatRunID(k)
-	return &id
+	key, err := e.Text(a.Facts())
+	if err != nil {
+		return "", err
+	}
+	return key, checkKey(key)
 }
 
 // ExampleKey is the idempotency key of the occurrence at a time.
@@ -91,8 +84,8 @@ func (j *Job) ExampleKey(at time.Time, namespace string) (string, error) {
 		Key: Key{Job: j.ID, DueAt: at}, Number: 1, Payload: string(d.Payload),
 		KeyExpression: d.IdempotencyKey, About: string(about),
 	}
-	if err := a.MakeKey(); err != nil {
-		return "", err
+	if a.MakeKey(); a.KeyProblem != "" {
+		return "", errors.New(a.KeyProblem)
 	}
 	return a.IdempotencyKey(), nil
 }

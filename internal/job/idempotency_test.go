@@ -22,15 +22,11 @@ func TestIdempotencyKey(t *testing.T) {
 		},
 		About: `{"name": "n", "namespace": "ns", "queue": "q", "labels": {"a": "b"}}`, Payload: `{"x": 1}`,
 	}
-	require.NoError(t, a.MakeKey())
+	require.False(t, a.MakeKey())
 	require.Equal(t, job.FormatRunID(a.Key), a.IdempotencyKey(), "without an expression it is the run's id")
 	a.KeyExpression = `[job.name, job.namespace, job.queue, job.labels.a][payload.x] + job.id + run_id`
-	require.NoError(t, a.MakeKey())
-	want := "ns" + job.FormatJobID(a.Key.Job) + job.FormatRunID(a.Key)
-	require.Equal(t, want, a.IdempotencyKey())
-	a.KeyExpression = `"changed"`
-	require.NoError(t, a.MakeKey())
-	require.Equal(t, want, a.IdempotencyKey(), "what an earlier attempt had is kept")
+	require.True(t, a.MakeKey())
+	require.Equal(t, "ns"+job.FormatJobID(a.Key.Job)+job.FormatRunID(a.Key), a.IdempotencyKey())
 
 	for expression, says := range map[string]string{
 		`""`:                                 "empty text",
@@ -42,22 +38,10 @@ func TestIdempotencyKey(t *testing.T) {
 		`string(payload.x / 0)`:              "division by zero",
 	} {
 		a.OwnKey, a.KeyExpression = "", expression
-		require.ErrorContains(t, a.MakeKey(), says, expression)
-		require.ErrorContains(t, a.MakeKey(), "fix the job, then redrive the run", expression)
+		require.False(t, a.MakeKey(), expression)
+		require.Contains(t, a.KeyProblem, says, expression)
+		require.Contains(t, a.KeyProblem, "fix the job, then redrive the run", expression)
 		require.Empty(t, a.OwnKey)
-	}
-}
-
-// TestKeepKey: the key that a target got is stored if there may be another attempt. A deferred attempt reached no target,
-// and its run remains one that needs no more than one statement with others when it succeeds.
-func TestKeepKey(t *testing.T) {
-	t.Parallel()
-	for kind, kept := range map[job.OutcomeKind]bool{
-		job.Succeeded: false, job.Deferred: false, job.Failed: true, job.Cancelled: true,
-	} {
-		a := job.Attempt{Key: job.Key{Job: uuid.New()}}
-		a.KeepKey(job.Outcome{Kind: kind})
-		require.Equal(t, kept, a.OwnKey == job.FormatRunID(a.Key), kind)
 	}
 }
 

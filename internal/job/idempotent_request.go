@@ -26,3 +26,6 @@ var (
 	// ErrKeyUsed says that the key was used for another request.
 	ErrKeyUsed = errors.New("the idempotency key was used for another request")
 )
+
+// KeepResponses is how long the response to a request with an idempotency key is stored.
+const KeepResponses = 24 * time.Hour

@@ -51,7 +51,6 @@ type Definition struct {
 	Payload     json.RawMessage   `json:"payload,omitempty"`
 	Queue       string            `json:"queue,omitempty"`    // default "default"
 	Priority    int16             `json:"priority,omitempty"` // 0 (default) to 9; higher first
-	MaxRuns     int32             `json:"max_runs,omitempty"` // 0 means no limit
 	Policy
 }
 
@@ -90,10 +89,6 @@ type Policy struct {
 	IdempotencyKey string `json:"idempotency_key,omitempty"`
 	// KeepFinishedFor is how long a finished one-off job is kept. Default 24h.
 	KeepFinishedFor Duration `json:"keep_finished_for,omitempty"`
-	// KeepHistory is how long ended runs are kept. 0 means as long as those of the namespace.
-	KeepHistory Duration `json:"keep_history,omitempty"`
-	// KeepFailures is how many failed runs are kept that are older than the history. 0 means none.
-	KeepFailures int16 `json:"keep_failures,omitempty"`
 }
 
 // Retry says how often and when a failed attempt is retried.

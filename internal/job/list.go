@@ -1,9 +1,7 @@
 package job
 
 import (
-	"cmp"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -22,8 +20,9 @@ type ListParams struct {
 	Name      string // a substring, in any case
 	Target    string // kind of the target
 	Queue     string
-	// Due, if set, lists the jobs that are due in a range of time, by due time. Otherwise the list has all jobs, by
-	// id, which is the order of creation.
+	// Due, if set, lists the active jobs whose first occurrence that is not planned yet is in a range of time, by that
+	// time. It goes with no other field that selects jobs. Otherwise the list has all jobs, by id, which is the order of
+	// creation.
 	Due   *DueRange
 	After ListMark // where the previous page ended
 	Limit int
@@ -32,28 +31,16 @@ type ListParams struct {
 // DueRange is the time from From and before Before. Zero means no bound.
 type DueRange struct{ From, Before time.Time }
 
-// Has reports whether a time lies in the range.
-func (r DueRange) Has(t time.Time) bool {
-	return (r.From.IsZero() || !t.Before(r.From)) && (r.Before.IsZero() || t.Before(r.Before))
-}
-
 // ListMark is a position in a list.
 type ListMark struct {
 	ID uuid.UUID
 	// Scan says that too many jobs match the substring of a name for an index search, so the list scans all jobs.
 	Scan bool
 
-	// These order a list by due time: due time, partition, cursor, id. Cursor is 0 for jobs found by a planned run or
-	// by their start_at instead of their cursor.
+	// These, and then ID, order a list by due time. Cursor is 0 for jobs that are due by their start and not by a cursor.
 	Due       time.Time
 	Partition int16
 	Cursor    int64
-}
-
-// Compare orders two positions in a list by due time.
-func (m ListMark) Compare(other ListMark) int {
-	return cmp.Or(m.Due.Compare(other.Due), cmp.Compare(m.Partition, other.Partition),
-		cmp.Compare(m.Cursor, other.Cursor), slices.Compare(m.ID[:], other.ID[:]))
 }
 
 // ErrSlowList says that a list took too long and was given up.
@@ -64,8 +51,6 @@ var ErrSlowList = errors.New("the list took too long")
 type ListPage struct {
 	Jobs []Job
 	Next *ListMark // nil after the last page
-	// Partial says that jobs due within the look-ahead may be missing, because too many runs are planned there.
-	Partial bool
 }
 
 // NextDueInput is what is known about the next occurrence of a job.

@@ -111,8 +111,6 @@ type LoadJobs struct {
 	Schedule string     // canonical: see schedule.Key
 	From     *time.Time // no occurrence before; nil: no bound
 	End      *time.Time // none at this time or later; nil: no bound
-	RunsLeft *int32     // nil: no bound
-	NextDue  *time.Time // with RunsLeft, the first occurrence that counts against it
 	Jobs     int64
 }
 
@@ -238,9 +236,8 @@ func (c *loadCounter) visit() (visited, read float64, all bool) {
 		if cut = !complete && counted > 0; cut {
 			break
 		}
-		if !c.add(s, due, groups[text]) || !complete {
-			all = false
-		}
+		c.add(s, due, groups[text])
+		all = all && complete
 		counted += jobsOf(groups[text])
 	}
 	visited = 1
@@ -270,32 +267,20 @@ func (c *loadCounter) addInterval(s *schedule.Schedule, groups []LoadJobs) {
 	steps := make([]loadStep, len(c.counted))
 	for _, g := range groups {
 		c.budget -= 1 + len(steps)/intervalCost
-		from, to, left := c.begin(), c.To, int64(math.MaxInt64)
+		from, to := c.begin(), c.To
 		if g.From != nil {
 			from = later(from, *g.From)
 		}
 		if g.End != nil && g.End.Before(to) {
 			to = *g.End
 		}
-		if g.RunsLeft != nil {
-			if left = 0; g.NextDue != nil {
-				first := *g.NextDue
-				if g.From != nil {
-					first = later(first, *g.From)
-				}
-				used, _ := s.Count(first, from)
-				from, left = later(from, first), int64(*g.RunsLeft)-used
-			}
-		}
-		for i := max(int(from.Sub(c.From)/c.Step), 0); i < len(steps) && left > 0; i++ {
+		for i := max(int(from.Sub(c.From)/c.Step), 0); i < len(steps); i++ {
 			begin := c.From.Add(time.Duration(i) * c.Step)
 			end := begin.Add(c.Step)
 			if to.Before(end) {
 				end = to
 			}
-			n, _ := s.Count(later(begin, from), end)
-			if n = min(n, left); n > 0 {
-				left -= n
+			if n, _ := s.Count(later(begin, from), end); n > 0 {
 				steps[i].jobs, steps[i].runs = steps[i].jobs+g.Jobs, steps[i].runs+n*g.Jobs
 			}
 		}
@@ -326,39 +311,10 @@ func (c *loadCounter) occurrences(s *schedule.Schedule) (due []time.Time, comple
 	return due, true
 }
 
-// left returns how many runs a group of jobs with RunsLeft has when the range begins.
-func (c *loadCounter) left(s *schedule.Schedule, g *LoadJobs) (left int, known bool) {
-	left = int(*g.RunsLeft)
-	if g.NextDue == nil {
-		return 0, true
-	}
-	from := *g.NextDue
-	if g.From != nil {
-		from = later(from, *g.From)
-	}
-	if !from.Before(c.begin()) {
-		return left, true
-	}
-	for o := range s.All(from.Add(-time.Nanosecond), c.begin().Add(-time.Nanosecond)) {
-		if c.budget--; c.budget < 0 {
-			return left, false
-		}
-		if o.Skip != "" {
-			continue
-		}
-		if left--; left <= 0 {
-			return 0, true
-		}
-	}
-	return left, true
-}
-
-// add counts the runs of the jobs of one schedule. Each group of jobs has a range of its occurrences. It returns false
-// if the budget did not suffice.
-func (c *loadCounter) add(s *schedule.Schedule, due []time.Time, groups []LoadJobs) (complete bool) {
-	complete = true
+// add counts the runs of the jobs of one schedule. Each group of jobs has a range of its occurrences.
+func (c *loadCounter) add(s *schedule.Schedule, due []time.Time, groups []LoadJobs) {
 	if len(due) == 0 {
-		return true
+		return
 	}
 	change := make([]int64, len(due)+1) // of the number of jobs, at each occurrence
 	first := func(t *time.Time) int {
@@ -372,12 +328,6 @@ func (c *loadCounter) add(s *schedule.Schedule, due []time.Time, groups []LoadJo
 		begin, end := first(g.From), len(due)
 		if g.End != nil {
 			end = first(g.End)
-		}
-		if g.RunsLeft != nil {
-			left, known := c.left(s, &g)
-			begin = max(begin, first(g.NextDue))
-			end = min(end, begin+left)
-			complete = complete && known
 		}
 		if begin < end {
 			change[begin] += g.Jobs
@@ -399,7 +349,6 @@ func (c *loadCounter) add(s *schedule.Schedule, due []time.Time, groups []LoadJo
 		last.jobs, last.runs = max(last.jobs, jobs), last.runs+jobs
 	}
 	c.lists = append(c.lists, list)
-	return complete
 }
 
 // hot returns the busiest steps and the schedules behind them.

@@ -82,11 +82,11 @@ func TestLoadOfIntervals(t *testing.T) {
 		}
 		return schedule.New(schedule.Spec{Cron: text}, "")
 	}
-	start, end, next := from.Add(90*time.Second), from.Add(2*time.Hour), from.Add(-30*time.Second)
+	start, end := from.Add(90*time.Second), from.Add(2*time.Hour)
 	jobs := []job.LoadJobs{
 		{Schedule: "every 1s", Jobs: 3},
 		{Schedule: "every 7s", Jobs: 1, From: &start, End: &end},
-		{Schedule: "every 13s", Jobs: 2, RunsLeft: new(int32(100)), NextDue: &next},
+		{Schedule: "every 13s", Jobs: 2},
 		{Schedule: "0 2 * * *", Jobs: 98},
 	}
 	in := job.LoadInput{
@@ -97,15 +97,11 @@ func TestLoadOfIntervals(t *testing.T) {
 	for _, j := range jobs {
 		s, err := compile(j.Schedule)
 		require.NoError(t, err)
-		left := int64(1 << 40)
-		if j.RunsLeft != nil {
-			left = int64(*j.RunsLeft)
-		}
-		for o := range s.All(next.Add(-time.Nanosecond), in.To.Add(-time.Nanosecond)) {
-			if j.From != nil && o.Due.Before(*j.From) || j.End != nil && !o.Due.Before(*j.End) || left <= 0 {
+		for o := range s.All(from.Add(-time.Nanosecond), in.To.Add(-time.Nanosecond)) {
+			if j.From != nil && o.Due.Before(*j.From) || j.End != nil && !o.Due.Before(*j.End) {
 				continue
 			}
-			if left--; !o.Due.Before(in.Now) {
+			if !o.Due.Before(in.Now) {
 				want[o.Due.Sub(from)/time.Minute] += j.Jobs
 			}
 		}
@@ -113,7 +109,7 @@ func TestLoadOfIntervals(t *testing.T) {
 	load := job.CountLoad(in)
 	require.True(t, load.Exact)
 	require.Equal(t, want, load.Counts)
-	require.EqualValues(t, 98+3*60, want[120])
+	require.EqualValues(t, 98+3*60+2*4, want[120])
 
 	in.Jobs, in.Budget = in.Jobs[:1], 500
 	for m := range 60 {

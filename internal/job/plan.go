@@ -34,9 +34,6 @@ type PlanInput struct {
 	// RestoredUntil: the database was restored and has forgotten what happened before. Occurrences before it may have
 	// been delivered, so they are skipped until an operator accepts the restore. Zero: it was not restored.
 	RestoredUntil time.Time
-	// FullFrom and FullUntil: meanwhile the cursor was suspended, because its namespace had as many live runs as its quota
-	// allows. What came due then is skipped, but a one-off runs, whatever was missed. Zero: it was not.
-	FullFrom, FullUntil time.Time
 	// PacedTo is when the next caught-up run may start, because others start before it. Zero: there are none.
 	PacedTo time.Time
 	// Begun is the origin of the runs of NextDue that some jobs have already, because all of them were too many for one
@@ -70,6 +67,7 @@ type Skip struct {
 	From, To time.Time // due times of the first and the last
 	Count    int64
 	Reason   Reason
+	Problem  string // of a range that is read: why the schedule could not be planned; empty: it could
 }
 
 // Plan decides what happens to the occurrences of a schedule from in.NextDue to in.Until: which run, which are skipped
@@ -92,14 +90,7 @@ func Plan(in PlanInput) (PlanResult, error) {
 	missedTo := in.MissedUntil.Add(-time.Nanosecond)
 	p := planner{
 		schedule: in.Schedule, pacedTo: later(in.Now, in.PacedTo), restored: in.RestoredUntil,
-		fullFrom: in.FullFrom, fullTo: in.FullUntil, once: in.Schedule.Spec().At != "",
 		limit: orElse(in.Limit, PlanLimit), results: orElse(in.Results, PlanResults),
-	}
-	if p.fullTo.After(in.Now) { // the clock was set back
-		p.fullTo = in.Now
-	}
-	if p.full(missedTo) { // what came due since then does not run
-		missedTo = p.fullFrom.Add(-time.Nanosecond)
 	}
 	c.choose(in.Schedule, in.NextDue, missedTo)
 	p.catchUp = c
@@ -117,10 +108,6 @@ type planner struct {
 	catchUp  catchUp
 	pacedTo  time.Time // when the next caught-up run may start
 	restored time.Time // earlier ones do not run
-
-	// What is due from fullFrom until before fullTo does not run, unless it is a one-off.
-	fullFrom, fullTo time.Time
-	once             bool
 
 	begun  time.Time // the due time that some jobs have a run of already; zero: none
 	origin Origin    // of those runs
@@ -162,9 +149,6 @@ func (p *planner) plan(from, to time.Time) (PlanResult, error) {
 	return p.result, nil
 }
 
-// full reports whether the namespace was full.
-func (p *planner) full(at time.Time) bool { return !at.Before(p.fullFrom) && at.Before(p.fullTo) }
-
 // bounded reports whether a bound is reached.
 func (p *planner) bounded() bool {
 	return p.result.Visited >= p.limit || len(p.result.Due) >= p.results || len(p.result.Skips) >= PlanResults
@@ -181,10 +165,6 @@ func (p *planner) visit(o schedule.Occurrence) {
 		p.skip(due, Reason(o.Skip))
 	case due.Before(p.restored):
 		p.skip(due, ReasonRestored)
-	case !begun && p.full(due) && p.once:
-		p.run(DueTime{DueAt: due, RunAt: due, Origin: FromSchedule})
-	case !begun && p.full(due):
-		p.skip(due, ReasonLiveRuns)
 	case begun && p.origin == FromSchedule, !begun && due.After(c.to):
 		p.run(DueTime{DueAt: due, RunAt: due, Origin: FromSchedule})
 	case begun, c.starts(due):

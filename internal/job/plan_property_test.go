@@ -83,9 +83,7 @@ var anyPlan = rapid.Custom(func(t *rapid.T) job.PlanInput {
 	return job.PlanInput{
 		Schedule: s, Missed: anyMissed.Draw(t, "missed"), NextDue: next, Now: now,
 		Until: now.Add(anyOf(t, "ahead", "0s", "1s", "30s", "2m")), MissedUntil: now.Add(-job.MissedGrace),
-		FullFrom:  now.Add(anyOf(t, "full from", "-100h", "-1h", "-15s", "1m")),
-		FullUntil: now.Add(anyOf(t, "full until", "-100h", "-20m", "-10s", "-1s", "0s", "1m")),
-		Limit:     bound("limit", 0, 1, 2, 3, 10, 1000), Results: bound("results", 0, 1, 2, 5, 100),
+		Limit: bound("limit", 0, 1, 2, 3, 10, 1000), Results: bound("results", 0, 1, 2, 5, 100),
 	}
 })
 
@@ -103,9 +101,6 @@ func naive(in job.PlanInput) []entry {
 	if to.Before(missedTo) {
 		to = missedTo
 	}
-	full := func(at time.Time) bool {
-		return !at.Before(in.FullFrom) && at.Before(in.FullUntil) && at.Before(in.Now)
-	}
 	all := in.Schedule.Between(in.NextDue.Add(-1), to, math.MaxInt)
 	budget := map[job.MissedPolicy]int{job.MissedOnce: 1, job.MissedAll: int(in.Missed.Max)}[in.Missed.Policy]
 	out := make([]entry, len(all))
@@ -117,13 +112,6 @@ func naive(in job.PlanInput) []entry {
 		switch {
 		case o.Skip != "":
 			e.reason = job.Reason(o.Skip)
-		case full(o.Due) && in.Schedule.Spec().At != "":
-			e.runAt = e.due
-		case full(o.Due):
-			e.reason = job.ReasonLiveRuns
-			if budget > 0 && !full(missedTo) && late > job.MissedGrace && late <= time.Duration(in.Missed.CatchUpWindow) {
-				budget-- // it is chosen like others, and then does not run
-			}
 		case late <= job.MissedGrace:
 			e.runAt = e.due
 		case in.Missed.Policy == job.MissedSkip:

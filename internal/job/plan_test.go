@@ -212,44 +212,6 @@ func TestNothingIsMissedWhileANodeServes(t *testing.T) {
 	}, r, "missed until 12:10, then late")
 }
 
-// TestWhatCameDueInAFullNamespaceIsSkipped: occurrences before and after it run, and so do a one-off and a due time that
-// was begun.
-func TestWhatCameDueInAFullNamespaceIsSkipped(t *testing.T) {
-	t.Parallel()
-	in := job.PlanInput{
-		Schedule: compile(t, schedule.Spec{Every: "10m"}), Missed: job.Missed{Policy: "all"}, NextDue: noon,
-		Now: at(45 * mins), Until: at(50 * mins), FullFrom: at(20 * mins), FullUntil: at(40 * mins),
-	}
-	require.Equal(t, job.PlanResult{
-		Due:     append([]job.DueTime{caughtUp(40*mins, 45*mins)}, onTime(50*mins)...),
-		Skips:   []job.Skip{skipped("missed_window", 2, 0, 10*mins), skipped("live_runs", 2, 20*mins, 30*mins)},
-		NextDue: at(60 * mins),
-	}, plan(t, in))
-
-	begun := job.FromSchedule
-	in.NextDue, in.Begun, in.Until = at(30*mins), &begun, at(30*mins)
-	in.MissedUntil = at(-mins)
-	r, err := job.Plan(in)
-	require.NoError(t, err)
-	require.Equal(t, onTime(30*mins), r.Due, "some jobs have it already")
-
-	in.Begun, in.FullUntil = nil, at(90*mins)
-	r, err = job.Plan(in)
-	require.NoError(t, err)
-	require.Empty(t, r.Due)
-	in.NextDue, in.Until = at(50*mins), at(50*mins)
-	r, err = job.Plan(in)
-	require.NoError(t, err)
-	require.Equal(t, onTime(50*mins), r.Due, "the clock was set back, and this is ahead")
-
-	in.Schedule, in.NextDue = compile(t, schedule.Spec{At: at(30 * mins).Format(time.RFC3339)}), at(30*mins)
-	in.Missed, in.MissedUntil = job.Missed{Policy: "skip"}, at(40*mins)
-	r, err = job.Plan(in)
-	require.NoError(t, err)
-	want := job.PlanResult{Due: onTime(30 * mins), Ended: true, Visited: 1}
-	require.Equal(t, want, r, "a one-off runs, whatever was missed meanwhile")
-}
-
 // TestCatchUpIsPlan: the decision about an occurrence does not depend on whether it was planned before the outage.
 func TestCatchUpIsPlan(t *testing.T) {
 	t.Parallel()
@@ -299,17 +261,6 @@ func reasons(skips []job.Skip) map[job.Reason]int64 {
 		out[s.Reason] += s.Count
 	}
 	return out
-}
-
-// A job that has ended gets no run from its cursor: the newest occurrence before its end runs.
-func TestCatchUpBeforeTheEndOfAJob(t *testing.T) {
-	t.Parallel()
-	caughtUp, err := job.CatchUp(job.MissedInput{
-		Schedule: compile(t, schedule.Spec{Every: "10s"}), Missed: job.Missed{}.WithDefaults(), From: noon,
-		Until: at(5 * mins), EndAt: at(15 * sec), Now: at(6 * mins),
-	})
-	require.NoError(t, err)
-	require.Equal(t, []job.CaughtUp{{Reason: "missed"}, {RunAt: at(6 * mins)}}, caughtUp([]time.Time{noon, at(10 * sec)}))
 }
 
 func TestARangeOfSkipsEndsWhereARunLiesBetween(t *testing.T) {

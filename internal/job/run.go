@@ -83,6 +83,7 @@ type Outcome struct {
 	Down       bool          // of a failure: the target is down, overloaded or does not respond
 	RetryAfter time.Duration // delay that the target asked for; 0 if none
 	Gone       bool          // the target is gone permanently: pause the job
+	NoKey      bool          // of a failure: it had no idempotency key, so its target received nothing
 	Status     int           // of the target's protocol, e.g. 503; 0 if none
 	Message    string        // for people; bounded
 	Result     string        // of a success, for readers of the run; bounded
@@ -140,7 +141,6 @@ const (
 	ReasonCalendar       Reason = "calendar"        // excluded by a calendar
 	ReasonDeleted        Reason = "deleted"         // the job was deleted
 	ReasonRestored       Reason = "restored"        // due in a time that a restore of the database forgot
-	ReasonLiveRuns       Reason = "live_runs"       // the namespace had as many live runs as its quota allows
 	ReasonRejected       Reason = "rejected"        // another attempt would fail too
 	ReasonAttempts       Reason = "attempts"        // no attempts left
 	ReasonLost           Reason = "lost"            // too many attempts were lost

@@ -39,9 +39,6 @@ const (
 	MaxReportTimeout = 7 * day // less than access.ReportLife
 	MaxDeadline      = 366 * day
 	MaxKeepFinished  = 366 * day
-	MinKeepHistory   = day
-	MaxKeepHistory   = 3660 * day
-	MaxKeepFailures  = 1000
 )
 
 var (
@@ -72,7 +69,6 @@ func (d Definition) Validate() error {
 		c.Add("queue", problem.Quote(d.Queue)+" is not a queue name", QueueNameFix)
 	}
 	problem.Between(&c, "priority", d.Priority, [2]int16{0, MaxPriority})
-	problem.AtLeastZero(&c, "max_runs", d.MaxRuns, "0 means no limit")
 	checkIdempotencyKey(&c, d.IdempotencyKey)
 	checkRetry(&c, d.Retry)
 	checkMissed(&c, d.Missed)
@@ -84,10 +80,6 @@ func (d Definition) Validate() error {
 	checkConcurrency(&c, d.Concurrency)
 	problem.AtLeastZero(&c, "pause_after_failures", d.PauseAfterFailures, "0 means never")
 	problem.Between(&c, "keep_finished_for", d.KeepFinishedFor, [2]Duration{Duration(time.Second), MaxKeepFinished})
-	if d.KeepHistory != 0 {
-		problem.Between(&c, "keep_history", d.KeepHistory, [2]Duration{MinKeepHistory, MaxKeepHistory})
-	}
-	problem.Between(&c, "keep_failures", d.KeepFailures, [2]int16{0, MaxKeepFailures})
 	return c.Err()
 }
 

@@ -93,9 +93,8 @@ func TestValidateNamesFieldProblemAndFix(t *testing.T) {
 		`queue: "Upper" is not a queue name`: func(d *job.Definition) {
 			d.Queue = "Upper"
 		},
-		"priority: 10 is out of range; use 0 to 9":                  func(d *job.Definition) { d.Priority = 10 },
-		"priority: -1 is out of range":                              func(d *job.Definition) { d.Priority = -1 },
-		"max_runs: -1 is negative; use 0 or more; 0 means no limit": func(d *job.Definition) { d.MaxRuns = -1 },
+		"priority: 10 is out of range; use 0 to 9": func(d *job.Definition) { d.Priority = 10 },
+		"priority: -1 is out of range":             func(d *job.Definition) { d.Priority = -1 },
 		"payload: 262145 bytes; at most 262144": func(d *job.Definition) {
 			d.Payload = json.RawMessage(strings.Repeat("1", 256<<10+1))
 		},

@@ -11,7 +11,7 @@ const (
 	// WakeAhead is how soon a new run must be due for a wake-up. The sweep finds later ones in time.
 	WakeAhead = time.Second
 	// maxWakeQueues bounds the text of a wake-up, for PostgreSQL carries less than 8000 bytes. Workers of further queues
-	// find their runs with the next scan.
+	// find their runs with the next scan, and late runs with the next scan from the beginning of their feed.
 	maxWakeQueues = 200
 )
 
@@ -20,7 +20,9 @@ const (
 type Wake struct {
 	From       string  `json:"from,omitempty"`       // the process that sends it
 	Partitions []int16 `json:"partitions,omitempty"` // of runs that nodes deliver
-	Queues     []int32 `json:"queues,omitempty"`     // of runs that workers pull
+	// Queues contains the queues of runs that workers pull, each with the due time of its first late run, in seconds since
+	// 1970. A run is late if it was due before it was written; 0: none is.
+	Queues map[int32]int64 `json:"queues,omitempty"`
 }
 
 // Add adds a run, by its partition, or by its queue if workers pull it.
@@ -28,8 +30,23 @@ func (w *Wake) Add(partition int16, queue int32, pulled bool) {
 	switch {
 	case !pulled && !slices.Contains(w.Partitions, partition):
 		w.Partitions = append(w.Partitions, partition)
-	case pulled && len(w.Queues) < maxWakeQueues && !slices.Contains(w.Queues, queue):
-		w.Queues = append(w.Queues, queue)
+	case pulled:
+		w.addQueue(queue, 0)
+	}
+}
+
+// AddLate adds a late run that workers pull. They may already have got later ones.
+func (w *Wake) AddLate(queue int32, due time.Time) { w.addQueue(queue, due.Unix()) }
+
+func (w *Wake) addQueue(queue int32, since int64) {
+	known, ok := w.Queues[queue]
+	switch {
+	case !ok && len(w.Queues) == maxWakeQueues:
+	case !ok || known == 0 || since != 0 && since < known:
+		if w.Queues == nil {
+			w.Queues = map[int32]int64{}
+		}
+		w.Queues[queue] = since
 	}
 }
 
@@ -38,8 +55,8 @@ func (w *Wake) Merge(o Wake) {
 	for _, p := range o.Partitions {
 		w.Add(p, 0, false)
 	}
-	for _, q := range o.Queues {
-		w.Add(0, q, true)
+	for queue, since := range o.Queues {
+		w.addQueue(queue, since)
 	}
 }
 

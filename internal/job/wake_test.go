@@ -2,6 +2,7 @@ package job_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -14,7 +15,7 @@ func TestWakeIsBoundedAndReadable(t *testing.T) {
 	require.True(t, w.Empty())
 	for i := range 100_000 {
 		w.Add(int16(i%job.Partitions), 0, false)
-		w.Add(0, int32(2_000_000_000+i), true)
+		w.AddLate(int32(2_000_000_000+i), time.Unix(9_000_000_000, 0))
 	}
 	require.Len(t, w.Partitions, job.Partitions, "each partition once")
 	text := w.Text()
@@ -26,9 +27,26 @@ func TestWakeIsBoundedAndReadable(t *testing.T) {
 	require.Equal(t, back, w, "it names nothing twice")
 }
 
+func TestALateRunIsNamedWithItsTime(t *testing.T) {
+	t.Parallel()
+	first := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	var w, other job.Wake
+	w.AddLate(1, first)
+	w.AddLate(1, first.Add(time.Minute))
+	w.Add(0, 1, true)
+	other.Add(0, 2, true)
+	other.AddLate(2, first.Add(time.Second))
+	other.Add(0, 3, true)
+	other.AddLate(1, first.Add(-time.Second/2))
+	w.Merge(other)
+	back, err := job.ParseWake(w.Text())
+	require.NoError(t, err)
+	require.Equal(t, job.Wake{Queues: map[int32]int64{1: first.Unix() - 1, 2: first.Unix() + 1, 3: 0}}, back)
+}
+
 func TestWakesThatCannotBeRead(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{"", "7", `{"partitions":[256]}`, `{"partitions":[-1]}`, `{"queues":["a"]}`} {
+	for _, text := range []string{"", "7", `{"partitions":[256]}`, `{"partitions":[-1]}`, `{"queues":{"a":0}}`} {
 		w, err := job.ParseWake(text)
 		require.Error(t, err, text)
 		require.True(t, w.Empty())

@@ -27,14 +27,11 @@ const WorkerKind = "worker"
 const (
 	MaxHandlers = 100      // of one claim
 	MaxNoted    = 500      // handlers of a session that are stored
-	MaxClaim    = 100      // runs in one reply
-	MaxLeases   = 10_000   // runs of one session
 	MaxReports  = 1000     // outcomes in one request
 	MaxResult   = 16 << 10 // bytes of a result
 	MaxMessage  = 4 << 10  // bytes of a message
 	MaxProgress = 500      // bytes of a progress text
 	MaxSnooze   = 30 * day // from now
-	snoozeLimit = int16(10_000)
 )
 
 // MaxClaimBytes is the maximum size of all payloads in one claim. Runs over it are left for the next claim. It is

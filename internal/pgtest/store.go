@@ -2,11 +2,13 @@ package pgtest
 
 import (
 	"context"
+	"testing"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/postgres"
 )
@@ -28,6 +30,27 @@ func NewStore(conns *pgxpool.Pool) *Store { return StoreOf(postgres.New(conns, p
 // StoreOf returns all sides of a database.
 func StoreOf(db *postgres.DB) *Store {
 	return &Store{db.Engine(), db.API(), db.Members(), db.Admin(), db.Operations(), db.Views(), db}
+}
+
+// Own registers a session that owns all partitions, with the time of the database. There is a day of history for what ends.
+func (s *Store) Own(t testing.TB) (session uuid.UUID, now clock.Sample) {
+	t.Helper()
+	session = uuid.New()
+	err := s.CreateHistory(t.Context(), 1)
+	if err == nil {
+		now, err = s.Register(t.Context(), session, "node one", time.Hour)
+	}
+	var all []job.Ownership
+	if err == nil {
+		all, err = s.Ownerships(t.Context())
+	}
+	if err == nil {
+		_, err = s.Take(t.Context(), session, all)
+	}
+	if err != nil {
+		t.Fatalf("pgtest: own all partitions: %v", err)
+	}
+	return session, now
 }
 
 // AdmitOne decides about one run.

@@ -10,7 +10,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
+	"github.com/belfry-dev/belfry/internal/path/finish"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 var (
@@ -35,7 +36,7 @@ func (e *Engine) Admit(
 	}
 	result := slices.Clone(all.runs)
 	// Live runs are locked in the order in which completions lock them.
-	slices.SortFunc(all.runs, func(a, b *admission) int { return compareKeys(a.key, b.key) })
+	slices.SortFunc(all.runs, func(a, b *admission) int { return store.CompareKeys(a.key, b.key) })
 	if err := e.admitInTx(ctx, all, lead); err != nil {
 		return nil, err
 	}
@@ -54,7 +55,7 @@ func (e *Engine) Admit(
 			started = append(started, out[i].Attempt)
 		}
 	}
-	return out, e.prepare(ctx, asEngine, started)
+	return out, e.readContents(ctx, store.AsEngine, started)
 }
 
 // admitInTx decides about runs in a transaction of their own.
@@ -106,11 +107,11 @@ func (s *admissions) read(ctx context.Context, lead time.Duration) error {
 	for i, a := range s.runs {
 		keys[i] = a.key
 	}
-	k := splitKeys(keys)
+	k := store.SplitKeys(keys)
 	var batch pgx.Batch
-	batch.Queue(`SELECT pg_advisory_xact_lock_shared($1), `+string(pool.KeyLookups), lockOf(s.session))
+	batch.Queue(`SELECT pg_advisory_xact_lock_shared($1), `+string(store.KeyLookups), store.SessionLock(s.session))
 	batch.Queue(
-		admitRuns, k.partition, k.job, k.dueAt, k.seq, s.session, lead, s.pulled, job.MaxQueued,
+		admitRuns, k.Partition, k.Job, k.DueAt, k.Seq, s.session, lead, s.pulled, job.MaxQueued,
 	).Query(func(rows pgx.Rows) error { return s.collect(rows) })
 	return s.tx.SendBatch(ctx, &batch).Close()
 }
@@ -131,7 +132,7 @@ func (s *admissions) collect(rows pgx.Rows) error {
 		a.out = job.Admitted{}
 		switch {
 		case a.found:
-			p := readPolicy(&policy)
+			p := job.ReadPolicy(&policy)
 			in.DueAt, in.Overlap, in.Deadline = a.key.DueAt, p.Overlap, p.Deadline
 		case at == nil: // claimed, gone or not ours
 			a.out.Done = true
@@ -178,12 +179,8 @@ func (e *Engine) admit(ctx context.Context, s *admissions) error {
 	return e.startAdmitted(ctx, s, &batch, append(starts, replacing...))
 }
 
-// end moves a run to history, without an attempt that says how it went.
-func (s *admissions) end(batch *pgx.Batch, k job.Key, queue int32, how job.Ended, reason job.Reason) {
-	batch.Queue(
-		endRun, k.Partition, k.Job, k.DueAt, k.Seq, s.now, int16(how), int16(0), string(reason), "", "",
-	)
-	pool.LedgerOf(s.tx).Ended(queue, how, reason, 1)
+func (s *admissions) end(batch *pgx.Batch, k job.Key, queue int32, how job.Ended, why job.Reason) {
+	finish.Ending{Key: k, Queue: queue, Now: s.now, Ended: how, Reason: why}.Add(s.tx, batch)
 }
 
 // endReplaced ends the live runs of jobs, which frees their permits, and returns the
@@ -197,8 +194,8 @@ func (s *admissions) endReplaced(ctx context.Context, batch *pgx.Batch, by []*ad
 	for i, a := range by {
 		keys[i] = a.key
 	}
-	columns := splitKeys(keys)
-	rows, err := s.tx.Query(ctx, admitLive, columns.partition, columns.job)
+	columns := store.SplitKeys(keys)
+	rows, err := s.tx.Query(ctx, admitLive, columns.Partition, columns.Job)
 	if err != nil {
 		return nil, err
 	}
@@ -209,7 +206,7 @@ func (s *admissions) endReplaced(ctx context.Context, batch *pgx.Batch, by []*ad
 	live := map[uuid.UUID][]liveRun{}
 	r := liveRun{End: job.End{Ended: job.EndedCancelled}}
 	_, err = pgx.ForEachRow(rows, []any{
-		&r.Key.Partition, raw(&r.Key.Job), &r.Key.DueAt, &r.Key.Seq, &r.queue, &r.Attempt, &r.Trace,
+		&r.Key.Partition, store.Raw(&r.Key.Job), &r.Key.DueAt, &r.Key.Seq, &r.queue, &r.Attempt, &r.Trace,
 	}, func() error {
 		live[r.Key.Job] = append(live[r.Key.Job], r)
 		return nil
@@ -221,7 +218,7 @@ func (s *admissions) endReplaced(ctx context.Context, batch *pgx.Batch, by []*ad
 		}
 		for _, r := range runs {
 			s.end(batch, r.Key, r.queue, r.Ended, job.ReasonReplaced)
-			pool.LedgerOf(s.tx).Run(r.End)
+			store.LedgerOf(s.tx).Run(r.End)
 		}
 		return false
 	}), err

@@ -10,11 +10,11 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/archive"
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 // Archive has the days of history as the archiver sees them, in all namespaces.
-type Archive struct{ db pool.All }
+type Archive struct{ db store.All }
 
 // Archive returns an Archive.
 func (d *DB) Archive() *Archive { return &Archive{d.pool.All()} }
@@ -44,7 +44,7 @@ func (a *Archive) CloseDays(ctx context.Context) (n int, err error) {
 		var day time.Time // each in a transaction of its own
 		err := a.db.QueryRow(ctx, `SELECT belfry_close_history() WHERE belfry_clock_trusted()`).Scan(&day)
 		switch {
-		case noRows(err), Code(err) == lockNotAvailable:
+		case store.NoRows(err), store.Code(err) == store.LockNotAvailable:
 			return n, nil
 		case err != nil:
 			return n, fmt.Errorf("close a day of history: %w", err)
@@ -81,8 +81,8 @@ func (a *Archive) TakeDay(ctx context.Context, session uuid.UUID) (archive.Task,
 	}
 	var day time.Time
 	err := a.db.QueryRow(ctx, takeDay, session).Scan(&day, &t.Generation, &t.Epoch, &t.AuditFailures)
-	if noRows(err) {
-		return t, ErrNotFound
+	if store.NoRows(err) {
+		return t, job.ErrNotFound
 	}
 	if err != nil {
 		return t, fmt.Errorf("take a day of history: %w", err)
@@ -131,7 +131,7 @@ WHERE day = $1 AND owner = $2 AND epoch = $3 AND generation = $4 AND belfry_cloc
 		return fmt.Errorf("note an archived day: %w", err)
 	}
 	if tag.RowsAffected() == 0 {
-		return fmt.Errorf("%w: another node has taken %s", ErrConflict, t.Day)
+		return fmt.Errorf("%w: another node has taken %s", job.ErrConflict, t.Day)
 	}
 	return nil
 }
@@ -225,8 +225,7 @@ type versionName struct {
 }
 
 const versionNames = `
-SELECT v.job_id, v.version, coalesce(v.namespace_id, '00000000-0000-0000-0000-000000000000'),
-       coalesce(v.definition::jsonb ->> 'name', ''), v.definition::jsonb -> 'labels'
+SELECT v.job_id, v.version, v.namespace_id, coalesce(v.definition::jsonb ->> 'name', ''), v.definition::jsonb -> 'labels'
 FROM (SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS job_id, unnest($3::integer[]) AS version) k
 JOIN job_version v ON v.partition = k.partition AND v.job_id = k.job_id AND v.version = k.version`
 
@@ -281,12 +280,10 @@ func scanArchived(row pgx.CollectableRow) (out archived, err error) {
 	if err != nil {
 		return out, err
 	}
-	e.StartedAt, e.DueTo, e.Session, e.Count = deref(started), deref(dueTo), orZero(session), orZero(count)
-	e.Queue, e.Reason, e.Message = text(queue), job.Reason(text(reason)), text(message)
-	e.Code, e.Result, e.Trace, e.Status = int(status), text(result), text(trace), job.EndedStatus(ended)
-	if own := text(key); own != job.FormatRunID(e.Key) {
-		e.OwnKey = own
-	}
+	e.StartedAt, e.DueTo, e.Session, e.Count = store.OrZero(started), store.OrZero(dueTo), store.OrZero(session), store.OrZero(count)
+	e.Queue, e.Reason, e.Message = store.OrZero(queue), job.Reason(store.OrZero(reason)), store.OrZero(message)
+	e.Code, e.Result, e.Trace, e.Status = int(status), store.OrZero(result), store.OrZero(trace), job.EndedStatus(ended)
+	e.OwnKey = store.OrZero(key)
 	e.Attempts, err = readAttempts(attempts)
 	return out, err
 }
@@ -381,12 +378,4 @@ func (a *Archive) sum(ctx context.Context, s *archive.Sum, sql string, args ...a
 	}
 	s.Merge(archive.Sum{Rows: rows, Keys: h})
 	return nil
-}
-
-// orZero returns the zero value for NULL.
-func orZero[T any](p *T) (zero T) {
-	if p == nil {
-		return zero
-	}
-	return *p
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/archive"
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 // archiveBehind counts the days that can be closed and that the archive does not have. Names of days are compared, not
@@ -86,9 +87,9 @@ func (a *Archive) ArchiveDays(ctx context.Context, from, to archive.Day, limit i
 // NamespaceOf returns the namespace of a job, also of a deleted one, or ErrNotFound.
 func (a *Archive) NamespaceOf(ctx context.Context, id uuid.UUID) (namespace uuid.UUID, err error) {
 	const read = `SELECT namespace_id FROM job_version WHERE partition = $1 AND job_id = $2 LIMIT 1`
-	err = a.db.QueryRow(ctx, read, job.PartitionOf(id), id).Scan(raw(&namespace))
-	if noRows(err) {
-		return namespace, ErrNotFound
+	err = a.db.QueryRow(ctx, read, job.PartitionOf(id), id).Scan(store.Raw(&namespace))
+	if store.NoRows(err) {
+		return namespace, job.ErrNotFound
 	}
 	if err != nil {
 		return namespace, fmt.Errorf("find the namespace of a job: %w", err)
@@ -98,9 +99,9 @@ func (a *Archive) NamespaceOf(ctx context.Context, id uuid.UUID) (namespace uuid
 
 // JobNamed returns the job of a namespace with this name, or ErrNotFound.
 func (a *Archive) JobNamed(ctx context.Context, namespace uuid.UUID, name string) (id uuid.UUID, err error) {
-	err = a.db.QueryRow(ctx, `SELECT id FROM job WHERE namespace_id = $1 AND name = $2`, namespace, name).Scan(raw(&id))
-	if noRows(err) {
-		return id, ErrNotFound
+	err = a.db.QueryRow(ctx, `SELECT id FROM job WHERE namespace_id = $1 AND name = $2`, namespace, name).Scan(store.Raw(&id))
+	if store.NoRows(err) {
+		return id, job.ErrNotFound
 	}
 	if err != nil {
 		return id, fmt.Errorf("find a job by its name: %w", err)

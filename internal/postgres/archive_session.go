@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/belfry-dev/belfry/internal/job"
 )
 
 // Begin creates the session of a command that exports days. It is no node and gets no partitions, and its queue does not
@@ -30,7 +32,7 @@ WHERE id = $1 AND expires_at > now()`
 		return fmt.Errorf("renew a session: %w", err)
 	}
 	if tag.RowsAffected() == 0 {
-		return ErrSessionExpired
+		return job.ErrSessionExpired
 	}
 	return nil
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/pgtest"
-	"github.com/belfry-dev/belfry/internal/postgres"
 )
 
 // TestTheSessionOfAnExport is no worker, is renewed only while it lives, and is deleted by nodes if its command died.
@@ -37,7 +36,7 @@ func TestTheSessionOfAnExport(t *testing.T) {
 		_, err = pool.Exec(t.Context(), sql)
 		require.NoError(t, err)
 	}
-	require.ErrorIs(t, days.Extend(t.Context(), id, time.Minute), postgres.ErrSessionExpired)
+	require.ErrorIs(t, days.Extend(t.Context(), id, time.Minute), job.ErrSessionExpired)
 	_, _, err = store.RescueWorkers(t.Context(), 10)
 	require.NoError(t, err)
 	var left int

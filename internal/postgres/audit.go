@@ -12,7 +12,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 // auditParams is who did what to which object.
@@ -128,8 +128,8 @@ func (l auditLog) writeAll(ctx context.Context, tx pgx.Tx, entries []auditEntry)
 	return nil
 }
 
-// auditLock returns the lock of a namespace's chain. It differs from the locks of sessions (lockOf).
-func auditLock(namespace uuid.UUID) int64 { return ^lockOf(namespace) }
+// auditLock returns the lock of a namespace's chain. It differs from the locks of sessions (store.SessionLock).
+func auditLock(namespace uuid.UUID) int64 { return ^store.SessionLock(namespace) }
 
 // audit adds an entry about the change, which is written when all changes of the transaction are.
 func (c *change) audit(action string, detail any) {
@@ -178,7 +178,7 @@ func (a *API) VerifyAudit(
 	if from.Seq > 0 {
 		rows++ // the entry of the mark
 	}
-	err = a.db.Query(ctx, pool.In(namespace), func(entries pgx.Rows) error {
+	err = a.db.Query(ctx, store.In(namespace), func(entries pgx.Rows) error {
 		defer entries.Close()
 		marked := from.Seq == 0
 		for entries.Next() {

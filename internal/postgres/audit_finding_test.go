@@ -29,6 +29,8 @@ func (b *jobs) born(j job.Job, at time.Time) {
 	b.t.Helper()
 	b.exec(`UPDATE job SET created_at = $1, updated_at = $1, plan_from = $1 WHERE id = $2`, at, j.ID)
 	b.exec(`UPDATE job_version SET created_at = $1 WHERE job_id = $2`, at, j.ID)
+	b.exec(`
+UPDATE cursor SET created_at = $1 WHERE (partition, id) = (SELECT partition, cursor_id FROM job WHERE id = $2)`, at, j.ID)
 }
 
 const insertRan = `

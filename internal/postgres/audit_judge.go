@@ -8,12 +8,13 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/auditor"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 // judgeBatch reads the entries of jobs in their windows and judges them.
 func judgeBatch(
-	ctx context.Context, db pool.All, times *auditor.Times, batch []*auditor.Expected,
+	ctx context.Context, db store.All, times *auditor.Times, batch []*auditor.Expected,
 ) (out auditor.Report, err error) {
 	if len(batch) == 0 {
 		return out, nil
@@ -21,7 +22,7 @@ func judgeBatch(
 	var g auditor.Judge
 	err = db.Tx(ctx, "audit", func(tx pgx.Tx) error {
 		g = auditor.Judge{}
-		if _, err := tx.Exec(ctx, pool.Apply(pool.KeyLookups)); err != nil {
+		if _, err := tx.Exec(ctx, store.Apply(store.KeyLookups)); err != nil {
 			return err
 		}
 		skips, err := readCursorSkips(ctx, tx, batch)
@@ -63,13 +64,13 @@ type cursorWindow struct {
 // readCursorSkips reads what the cursors of the jobs skipped, once for jobs that share a cursor and a window.
 func readCursorSkips(
 	ctx context.Context, tx pgx.Tx, batch []*auditor.Expected,
-) (map[cursorWindow][]auditor.Skip, error) {
+) (map[cursorWindow][]job.Skip, error) {
 	var numbers []int32
 	var partitions []int16
 	var cursors []int64
 	var after, until []time.Time
 	var keys []cursorWindow
-	out := map[cursorWindow][]auditor.Skip{}
+	out := map[cursorWindow][]job.Skip{}
 	for _, e := range batch {
 		k := cursorWindow{e.Job.Cursor, e.Window}
 		if _, ok := out[k]; ok || e.Job.State == 0 || e.Len() == 0 {
@@ -85,7 +86,7 @@ func readCursorSkips(
 		return nil, err
 	}
 	var n int32
-	var s auditor.Skip
+	var s job.Skip
 	_, err = pgx.ForEachRow(rows, []any{&n, &s.From, &s.To, &s.Count, &s.Reason}, func() error {
 		out[keys[n]] = append(out[keys[n]], s)
 		return nil
@@ -93,37 +94,37 @@ func readCursorSkips(
 	return out, err
 }
 
-// ledgerEntries reads the entries of jobs by schedule, and backfills, in their windows, in the order of jobs and due
-// times, and the range of each that may reach into its window: a job has no other entry by schedule between the ends of
-// one. Entries that ended long before the window are of earlier due times. A run is claimed at most a second before it
+// ledgerEntries reads the entries of jobs by schedule, and backfills, in their windows, in the order of jobs, due times
+// and ends, and the range of each that may reach into its window: a job has no other entry by schedule between the ends
+// of one. Entries that ended long before the window are of earlier due times. A run is claimed at most a second before it
 // is due.
 const ledgerEntries = `
 SELECT k.n, e.due_at, e.due_to, e.seq, e.version, e.origin, e.ended, e.reason, e.early
 FROM (SELECT unnest($1::integer[]) AS n, unnest($2::smallint[]) AS partition, unnest($3::uuid[]) AS job_id,
              unnest($4::timestamptz[]) AS after, unnest($5::timestamptz[]) AS until) k, LATERAL (
     (SELECT due_at, NULL::timestamptz AS due_to, seq, version, origin, 0::smallint AS ended, '' AS reason,
-            false AS early
+            false AS early, NULL::timestamptz AS ended_at
      FROM run
      WHERE partition = k.partition AND job_id = k.job_id AND due_at > k.after AND due_at <= k.until
        AND (seq = 0 OR origin = 2 /* backfill */) OFFSET 0)
     UNION ALL
     (SELECT due_at, due_to, seq, version, origin, ended, coalesce(reason, ''),
             ended IN (1, 2) /* succeeded, failed */ AND attempt > 0
-            AND (ended_at < due_at OR started_at < due_at - interval '1 s')
+            AND (ended_at < due_at OR started_at < due_at - interval '1 s'), ended_at
      FROM run_history
      WHERE job_id = k.job_id AND due_at > k.after AND due_at <= k.until AND ended_at >= $6
        AND (seq = 0 OR origin = 2 /* backfill */) OFFSET 0)
     UNION ALL
-    (SELECT due_at, due_to, seq, version, origin, ended, coalesce(reason, ''), false FROM (
+    (SELECT due_at, due_to, seq, version, origin, ended, coalesce(reason, ''), false, ended_at FROM (
         SELECT * FROM run_history
         WHERE job_id = k.job_id AND due_at <= k.after AND ended_at >= $6 AND seq = 0
         ORDER BY due_at DESC LIMIT 5) b
      WHERE due_to > k.after)) e
-ORDER BY k.n, e.due_at, e.seq`
+ORDER BY k.n, e.due_at, e.seq, e.ended_at`
 
 // judgeEntries passes the entries of the jobs to the judge, one after the other.
 func judgeEntries(
-	ctx context.Context, tx pgx.Tx, g *auditor.Judge, batch []*auditor.Expected, skips map[cursorWindow][]auditor.Skip,
+	ctx context.Context, tx pgx.Tx, g *auditor.Judge, batch []*auditor.Expected, skips map[cursorWindow][]job.Skip,
 ) error {
 	var numbers []int32
 	var partitions []int16
@@ -159,7 +160,7 @@ func judgeEntries(
 		&n, &e.DueAt, &to, &e.Seq, &e.Version, &e.Origin, &e.Ended, &e.Reason, &e.Early,
 	}, func() error {
 		begin(int(n))
-		e.DueTo = deref(to)
+		e.DueTo = store.OrZero(to)
 		g.Entry(e)
 		to = nil
 		return nil
@@ -173,15 +174,6 @@ func judgeEntries(
 const coveringSkips = `
 SELECT from_due, to_due, count, reason FROM cursor_skip
 WHERE partition = $1 AND from_due <= $3 AND to_due >= $2 AND ` + planned + ` LIMIT 10000`
-
-// lastRun reads the latest due time of a job by schedule in a range.
-const lastRun = `
-SELECT max(due_at) FROM (
-    (SELECT due_at FROM run WHERE partition = $1 AND job_id = $2 AND due_at > $3 AND due_at <= $4 AND seq = 0
-     ORDER BY due_at DESC LIMIT 1)
-    UNION ALL
-    (SELECT due_at FROM run_history WHERE job_id = $2 AND due_at > $3 AND due_at <= $4 AND seq = 0
-     ORDER BY due_at DESC LIMIT 1)) l`
 
 // confirmSuspects decides the occurrences without an entry. There are few, so each job is read on its own.
 func confirmSuspects(ctx context.Context, tx pgx.Tx, g *auditor.Judge, times *auditor.Times) error {
@@ -197,8 +189,8 @@ func confirmSuspects(ctx context.Context, tx pgx.Tx, g *auditor.Judge, times *au
 		if err != nil {
 			return err
 		}
-		var ranges []auditor.Skip
-		var r auditor.Skip
+		var ranges []job.Skip
+		var r job.Skip
 		_, err = pgx.ForEachRow(rows, []any{&r.From, &r.To, &r.Count, &r.Reason}, func() error {
 			ranges = append(ranges, r)
 			return nil
@@ -206,31 +198,9 @@ func confirmSuspects(ctx context.Context, tx pgx.Tx, g *auditor.Judge, times *au
 		if err != nil {
 			return err
 		}
-		if err := confirmJob(ctx, tx, g, times, confirmation{of, ranges}); err != nil {
-			return err
+		for _, s := range of {
+			g.Confirm(times, s, ranges)
 		}
-	}
-	return nil
-}
-
-// confirmation is what is read to decide the suspects of one job.
-type confirmation struct {
-	suspects []auditor.Suspect
-	ranges   []auditor.Skip
-}
-
-func confirmJob(ctx context.Context, tx pgx.Tx, g *auditor.Judge, times *auditor.Times, c confirmation) error {
-	last := map[time.Time]time.Time{} // by the end of the version
-	for _, s := range c.suspects {
-		if _, ok := last[s.Until]; !ok && !s.Until.IsZero() {
-			var at *time.Time
-			err := tx.QueryRow(ctx, lastRun, s.Job.Partition, s.Job.ID, s.DueAt, s.Until).Scan(&at)
-			if err != nil {
-				return err
-			}
-			last[s.Until] = deref(at)
-		}
-		g.Confirm(times, s, c.ranges, last[s.Until].After(s.DueAt))
 	}
 	return nil
 }

@@ -10,12 +10,13 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/auditor"
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
+	"github.com/belfry-dev/belfry/internal/ledger"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 // LedgerAudit audits the ledger page by page. No transaction lasts longer than a page.
 type LedgerAudit struct {
-	db     pool.All
+	db     store.All
 	times  *auditor.Times
 	asked  auditor.Window
 	floor  time.Time // the first due time that can be judged
@@ -32,7 +33,7 @@ func (a *Admin) AuditLedger(ctx context.Context, p auditor.Params) (*LedgerAudit
 	return auditLedger(ctx, a.db, p)
 }
 
-func auditLedger(ctx context.Context, db pool.All, p auditor.Params) (*LedgerAudit, error) {
+func auditLedger(ctx context.Context, db store.All, p auditor.Params) (*LedgerAudit, error) {
 	now, floor, err := auditFloor(ctx, db)
 	if err != nil {
 		return nil, err
@@ -44,7 +45,7 @@ func auditLedger(ctx context.Context, db pool.All, p auditor.Params) (*LedgerAud
 		p.Window.From = p.Window.To.Add(-auditDay)
 	}
 	asked := p.Window
-	if p.Window.From = later(p.Window.From, floor); p.Window.From.After(p.Window.To) {
+	if p.Window.From = store.Later(p.Window.From, floor); p.Window.From.After(p.Window.To) {
 		p.Window.From = p.Window.To // nothing can be judged
 	}
 	return &LedgerAudit{
@@ -75,13 +76,13 @@ func (a *LedgerAudit) Floor() time.Time { return a.floor }
 // Window returns the due times that are judged.
 func (a *LedgerAudit) Window() auditor.Window { return a.params.Window }
 
-// auditFloor reads the clock and the first due time that can be judged. Skipped ranges are dropped as soon as they are
-// older than the retention, and days of history when their end is: the first day is not complete.
-func auditFloor(ctx context.Context, db pool.All) (now, floor time.Time, err error) {
-	if err := db.QueryRow(ctx, `SELECT now(), `+historyFrom).Scan(&now, &floor); err != nil {
+// auditFloor reads the clock and the first due time that can be judged.
+func auditFloor(ctx context.Context, db store.All) (now, floor time.Time, err error) {
+	var l ledger.Life
+	if err := db.QueryRow(ctx, `SELECT now(), `+historyFrom).Scan(&l.Now, &l.HistoryFrom); err != nil {
 		return now, floor, fmt.Errorf("read the start of history: %w", err)
 	}
-	return now.UTC(), floor.UTC().Add(24 * time.Hour), nil
+	return l.Now.UTC(), l.Complete().UTC(), nil
 }
 
 // raiseFloor reads the floor again, and cuts the window to it: history that was dropped is not missing. It reports
@@ -91,7 +92,7 @@ func (a *LedgerAudit) raiseFloor(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	a.floor = later(a.floor, floor)
+	a.floor = store.Later(a.floor, floor)
 	w := &a.params.Window
 	before := w.From
 	if a.floor.After(before.Add(time.Microsecond)) { // a day begins after the last instant of the day before
@@ -121,7 +122,7 @@ ORDER BY partition, job_id LIMIT @limit`
 func (a *LedgerAudit) Page(ctx context.Context) (out auditor.Report, at int16, more bool, err error) {
 	for {
 		out, at, more, err = a.page(ctx)
-		if !gaveUp(ctx, err) || a.size == 1 {
+		if !store.GaveUp(ctx, err) || a.size == 1 {
 			return out, at, more, err
 		}
 		a.size /= 2
@@ -237,7 +238,7 @@ func (a *LedgerAudit) judge(ctx context.Context, jobs []*auditor.Job, w auditor.
 // the one that was in force at the start of the window on.
 const auditJobsOf = `
 SELECT now(), p.partition, p.job_id, v.namespace_id, coalesce(j.name, ''), coalesce(j.state, 0), j.plan_from,
-       j.runs_left, coalesce(j.cursor_id, 0), c.next_due_at, v.version, v.created_at, v.definition
+       coalesce(j.cursor_id, 0), c.next_due_at, v.version, v.created_at, v.definition
 FROM (%s) p
 JOIN LATERAL (
     SELECT * FROM job_version
@@ -253,12 +254,12 @@ ORDER BY p.partition, p.job_id, v.version`
 
 // auditJobs reads the jobs that a query chooses.
 func auditJobs(
-	ctx context.Context, db pool.All, choose string, from time.Time, args pgx.NamedArgs,
+	ctx context.Context, db store.All, choose string, from time.Time, args pgx.NamedArgs,
 ) (jobs []*auditor.Job, err error) {
 	args["from"] = from
 	err = db.Tx(ctx, "read jobs for the audit", func(tx pgx.Tx) error {
 		jobs = nil
-		if _, err := tx.Exec(ctx, pool.Apply(pool.KeyLookups)); err != nil {
+		if _, err := tx.Exec(ctx, store.Apply(store.KeyLookups)); err != nil {
 			return err
 		}
 		rows, err := tx.Query(ctx, fmt.Sprintf(auditJobsOf, choose), args)
@@ -281,18 +282,17 @@ func collectAuditJobs(rows pgx.Rows) (jobs []*auditor.Job, err error) {
 	var created time.Time
 	var definition []byte
 	_, err = pgx.ForEachRow(rows, []any{
-		&j.ReadAt, &j.Partition, &j.ID, &namespace, &j.Name, &j.State, &planFrom, &j.RunsLeft, &j.Cursor, &next,
+		&j.Now, &j.Partition, &j.ID, &namespace, &j.Name, &j.State, &planFrom, &j.Cursor, &next,
 		&number, &created, &definition,
 	}, func() error {
 		if n := len(jobs); n == 0 || jobs[n-1].ID != j.ID {
 			added := j
-			added.ReadAt, added.PlanFrom, added.NextDue = j.ReadAt.UTC(), deref(planFrom).UTC(), deref(next).UTC()
+			added.Now, added.PlanFrom, added.NextDue = j.Now.UTC(), store.OrZero(planFrom).UTC(), store.OrZero(next).UTC()
 			if namespace != nil {
 				added.Namespace = *namespace
 			}
 			jobs = append(jobs, &added)
 		}
-		j.RunsLeft = nil // the next row must not share it
 		last := jobs[len(jobs)-1]
 		// A definition that cannot be read has no schedule, which Expect reports.
 		v, _ := auditor.NewVersion(number, created.UTC(), definition)
@@ -348,7 +348,7 @@ WITH added AS (
 SELECT job_id, due_at, kind FROM added`
 
 // saveFindings stores findings, so that why can show them, and marks those that are new.
-func saveFindings(ctx context.Context, db pool.All, r *auditor.Report) error {
+func saveFindings(ctx context.Context, db store.All, r *auditor.Report) error {
 	if len(r.Findings) == 0 {
 		return nil
 	}

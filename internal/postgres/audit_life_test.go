@@ -72,6 +72,13 @@ func TestAuditKnowsTheLifeOfAJob(t *testing.T) {
 			require.Equal(t, why.Forgotten, story[0].Code, "users do not see ranges of a cursor that is gone")
 			return `DELETE FROM cursor_skip`, b.number(skippedByCursor)
 		},
+		"skipped by a cursor that is gone since, and its successor has the same schedule": func(b *jobs) (string, int64) {
+			j := b.outage(minutely("a"), ago)
+			b.plan(time.Minute)
+			j = b.update(j, minutely("a", func(d *job.Definition) { d.Schedule = everyHour }))
+			b.update(j, minutely("a"))
+			return `DELETE FROM cursor_skip`, b.number(skippedByCursor)
+		},
 		"caught up": func(b *jobs) (string, int64) {
 			b.outage(minutely("a", func(d *job.Definition) {
 				d.Missed = job.Missed{Policy: job.MissedAll, CatchUpWindow: job.Duration(ago), Max: 1000}
@@ -97,15 +104,6 @@ func TestAuditKnowsTheLifeOfAJob(t *testing.T) {
 			b.update(j, minutely("a", func(d *job.Definition) { d.Schedule = everyHour }))
 			return `DELETE FROM run_history`, b.number(`SELECT sum(coalesce(count, 1)) FROM run_history WHERE ended = 4`)
 		},
-		"had all its runs": func(b *jobs) (string, int64) {
-			b.outage(minutely("a", func(d *job.Definition) {
-				d.MaxRuns = 5
-				d.Missed = job.Missed{Policy: job.MissedAll, CatchUpWindow: job.Duration(2 * ago), Max: 1000}
-			}), ago)
-			b.plan(time.Minute)
-			require.EqualValues(t, 5, b.audit(auditor.Params{}).Live)
-			return `DELETE FROM run WHERE due_at < (SELECT max(due_at) FROM run)`, 4
-		},
 		"ended": func(b *jobs) (string, int64) {
 			end := b.now().Add(-2 * time.Hour)
 			b.outage(minutely("a", func(d *job.Definition) { d.Schedule.EndAt = end }), ago)
@@ -129,7 +127,7 @@ func TestAuditKnowsTheLifeOfAJob(t *testing.T) {
 			now := b.now()
 			j := b.lived(minutely("a"), auditor.Window{From: now.Add(-ago), To: now})
 			b.exec(`INSERT INTO run_history
-SELECT partition, seq, version, job_id, due_at, run_at, now(), started_at, 1, 2, 4, status, queue_id, session_id
+SELECT partition, seq, version, job_id, due_at, run_at, now(), started_at, 4 /* skipped */, 2, 4, status, queue_id, session_id
 FROM run_history WHERE job_id = $1 AND due_at = (SELECT min(due_at) FROM run_history)`, j.ID)
 			return `DELETE FROM run_history WHERE due_at = (SELECT min(due_at) FROM run_history)`, 1
 		},

@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/access"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 const (
@@ -25,7 +25,7 @@ const (
 // Audit lists entries of the audit log, newest first. It reads no more than auditScan entries: the page may then be
 // short.
 func (a *API) Audit(ctx context.Context, o access.AuditParams) (out access.AuditPage, err error) {
-	err = a.db.Tx(ctx, pool.In(o.Namespace, pool.KeyLookups), "list the audit log", func(tx pgx.Tx) error {
+	err = a.db.Tx(ctx, store.In(o.Namespace, store.KeyLookups), "list the audit log", func(tx pgx.Tx) error {
 		f := auditFilter{AuditParams: o, floor: 1, end: endOfTime}
 		if f.Before == 0 {
 			f.Before = 1 << 62

@@ -7,12 +7,12 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/access"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 // AuditRefusals writes an entry for each refusal to the audit log of a namespace, all or none.
 func (a *API) AuditRefusals(ctx context.Context, namespace uuid.UUID, all []access.Refusal) error {
-	return a.db.Tx(ctx, pool.In(namespace), "record refused requests", func(tx pgx.Tx) error {
+	return a.db.Tx(ctx, store.In(namespace), "record refused requests", func(tx pgx.Tx) error {
 		for _, r := range all {
 			entry := auditParams{namespace, itself, "request.refuse", "other keys"}
 			if r.Principal.Key != uuid.Nil {

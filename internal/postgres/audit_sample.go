@@ -9,6 +9,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/auditor"
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 // The size of a sample.
@@ -37,7 +38,7 @@ func (e *Engine) AuditSample(ctx context.Context, partitions []int16) (out audit
 	if err != nil {
 		return out, err
 	}
-	w := auditor.Window{From: later(now.Add(-time.Hour), floor), To: now}
+	w := auditor.Window{From: store.Later(now.Add(-time.Hour), floor), To: now}
 	jobs, err := auditJobs(ctx, e.db, sampleOf, w.From, pgx.NamedArgs{
 		"partitions": partitions, "limit": sampleTried,
 		"pages": min(samplePages*job.Partitions/len(partitions), sampleMost),

@@ -39,7 +39,7 @@ func setupSealed(t *testing.T) *sealed {
 	}
 }
 
-// write adds entries as a node with a keyset; nil: one without, or of an older version.
+// write adds entries as a node with a keyset; nil: one without.
 func (s *sealed) write(k *seal.Keyset, n int) {
 	s.t.Helper()
 	for range n {

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 const (
@@ -41,7 +41,7 @@ ORDER BY g.since, g.key`
 func (a *Admin) BrokenSchedules(
 	ctx context.Context, namespace uuid.UUID, limit int,
 ) (out []job.BrokenSchedule, more bool, err error) {
-	err = a.api.db.Query(ctx, pool.In(namespace), func(rows pgx.Rows) error {
+	err = a.api.db.Query(ctx, store.In(namespace), func(rows pgx.Rows) error {
 		var b job.BrokenSchedule
 		var retry *time.Time
 		var read int64
@@ -49,7 +49,7 @@ func (a *Admin) BrokenSchedules(
 		var names []string
 		_, err := pgx.ForEachRow(
 			rows, []any{&b.Schedule, &b.Problem, &b.Since, &retry, &read, &b.Jobs, &ids, &names}, func() error {
-				b.Since, b.RetryAt, b.More, b.Sample = b.Since.UTC(), deref(retry).UTC(), b.Jobs == brokenJobs, nil
+				b.Since, b.RetryAt, b.More, b.Sample = b.Since.UTC(), store.OrZero(retry).UTC(), b.Jobs == brokenJobs, nil
 				for i := range ids {
 					b.Sample = append(b.Sample, job.BrokenJob{ID: ids[i], Name: names[i]})
 				}

@@ -32,14 +32,8 @@ func setupBulk(t testing.TB, tracer pgx.QueryTracer) *bulk {
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
-	b := &bulk{t: t, pool: pool, store: pgtest.NewStore(pool), session: uuid.New()}
-	require.NoError(t, b.store.CreateHistory(t.Context(), 1))
-	_, err = b.store.Register(t.Context(), b.session, "bulk", time.Hour)
-	require.NoError(t, err)
-	owned, err := b.store.Ownerships(t.Context())
-	require.NoError(t, err)
-	_, err = b.store.Take(t.Context(), b.session, owned)
-	require.NoError(t, err)
+	b := &bulk{t: t, pool: pool, store: pgtest.NewStore(pool)}
+	b.session, _ = b.store.Own(t)
 	return b
 }
 

@@ -2,16 +2,14 @@ package postgres
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 var (
@@ -20,11 +18,8 @@ var (
 	catchUpStart = statement("catch_up_start")
 )
 
-// One transaction catches up a bounded number of runs, and of jobs that need statements of their own: see giveBack.
-const (
-	maxCaughtUp = 10_000
-	maxFreed    = 500
-)
+// maxCaughtUp is how many runs one transaction catches up.
+const maxCaughtUp = 10_000
 
 // CatchUp applies the missed policies to runs that were planned before no node served their partition. The owner calls
 // it before it loads the runs: until then none of them starts. One call is one transaction of bounded size. It finishes
@@ -52,11 +47,6 @@ func (e *Engine) CatchUp(ctx context.Context, in job.CatchUpParams) (out job.Cat
 		if err := c.write(ctx, c.now.Add(in.LookAhead)); err != nil {
 			return err
 		}
-		for _, f := range c.freed {
-			if err := c.giveBack(ctx, f); err != nil {
-				return err
-			}
-		}
 		decided, _ := slices.BinarySearch(gaps.partition, c.rest)
 		out.Left = gaps.partition[decided:]
 		const done = `
@@ -75,15 +65,13 @@ type catchUp struct {
 	now    time.Time
 	// trusted is false while the clock is in doubt: by a wrong clock, all is missed.
 	trusted bool
-	gaps    map[int16]unserved
+	gaps    map[int16]gap
 	// rest is the first partition that this transaction does not finish.
 	rest int16
 
-	skips   map[job.Reason]*missedRows
-	skipped map[uuid.UUID]int32 // by job, as written
-	starts  missedRows
-	freed   []freedRuns
-	paced   struct { // cursors that will plan further caught-up runs
+	skips  map[job.Reason]*missedRows
+	starts missedRows
+	paced  struct { // cursors that will plan further caught-up runs
 		partition []int16
 		cursor    []int64
 		to        []time.Time
@@ -91,11 +79,11 @@ type catchUp struct {
 }
 
 func newCatchUp(tx pgx.Tx, out *job.CatchUpResult) *catchUp {
-	return &catchUp{tx: tx, out: out, skips: map[job.Reason]*missedRows{}, skipped: map[uuid.UUID]int32{}}
+	return &catchUp{tx: tx, out: out, skips: map[job.Reason]*missedRows{}}
 }
 
-// unserved is a time in which no node served a partition.
-type unserved struct{ from, until time.Time }
+// gap is a time in which no node served a partition.
+type gap struct{ from, until time.Time }
 
 type gapColumns struct {
 	partition   []int16
@@ -106,14 +94,14 @@ type gapColumns struct {
 func (c *catchUp) lockGaps(ctx context.Context, in job.CatchUpParams) (out gapColumns, err error) {
 	// If the commit is lost, the runs are caught up again, so it need not wait for the disk.
 	const begin = `SELECT belfry_clock_trusted() FROM (
-    SELECT set_config('synchronous_commit', 'off', true), ` + string(pool.KeyLookups) + ` OFFSET 0) s`
+    SELECT set_config('synchronous_commit', 'off', true), ` + string(store.KeyLookups) + ` OFFSET 0) s`
 	// The partition may have been taken by a wrong clock.
 	const gaps = `
 SELECT id, missed_from, least(missed_until, now() - ` + grace + `), now() FROM partition
 WHERE id = ANY ($1) AND owner = $2 AND missed_from IS NOT NULL ORDER BY id FOR UPDATE`
 	var p int16
-	var g unserved
-	c.gaps = map[int16]unserved{}
+	var g gap
+	c.gaps = map[int16]gap{}
 	var batch pgx.Batch
 	batch.Queue(begin).QueryRow(func(row pgx.Row) error { return row.Scan(&c.trusted) })
 	batch.Queue(gaps, in.Partitions, in.Session).Query(func(rows pgx.Rows) error {
@@ -131,10 +119,8 @@ WHERE id = ANY ($1) AND owner = $2 AND missed_from IS NOT NULL ORDER BY id FOR U
 // missedJob is the missed runs of a job, in order.
 type missedJob struct {
 	jobKey
-	cursor  int64
-	endAt   *time.Time
-	limited bool // the job has max_runs
-	due     []time.Time
+	cursor int64
+	due    []time.Time
 }
 
 // missed lists the missed runs by job, in the order of partitions. A job is not split: its runs have one pace.
@@ -147,7 +133,7 @@ func (c *catchUp) missed(ctx context.Context, g *gapColumns) (out []missedJob, e
 	var due time.Time
 	n := 0
 	_, err = pgx.ForEachRow(rows, []any{
-		&next.partition, raw(&next.id), &due, &next.cursor, &next.endAt, &next.limited,
+		&next.partition, store.Raw(&next.id), &due, &next.cursor,
 	}, func() error {
 		n++
 		if len(out) == 0 || out[len(out)-1].jobKey != next.jobKey {
@@ -155,7 +141,6 @@ func (c *catchUp) missed(ctx context.Context, g *gapColumns) (out []missedJob, e
 		}
 		last := &out[len(out)-1]
 		last.due = append(last.due, due)
-		next.endAt = nil // the next row must not share it
 		return nil
 	})
 	if n == maxCaughtUp { // there may be more
@@ -173,26 +158,15 @@ func (c *catchUp) decide(ctx context.Context, missed []missedJob) error {
 	}
 	for i := range missed {
 		m := &missed[i]
-		if len(c.freed) == maxFreed {
-			c.rest = m.partition
-			break
-		}
 		cursor, ok := cursors[m.cursor]
-		if !ok || cursor.broken {
+		if !ok || cursor.decide == nil {
 			c.late(m)
 			continue
 		}
-		decide, err := cursor.decision(m)
-		if err != nil {
-			c.late(m)
-			continue
-		}
-		if c.collect(m, cursor, decide(m.due)) > 0 && m.limited {
-			c.freed = append(c.freed, freedRuns{m, cursor})
-		}
+		c.collect(m, cursor, cursor.decide(m.due))
 	}
 	for _, cursor := range cursors {
-		if cursor.before(c.gaps[cursor.partition].until.Add(-instant)) && !cursor.pacedTo.IsZero() {
+		if cursor.before(c.gaps[cursor.partition].until.Add(-store.Instant)) && !cursor.pacedTo.IsZero() {
 			c.paced.partition = append(c.paced.partition, cursor.partition)
 			c.paced.cursor = append(c.paced.cursor, cursor.id)
 			c.paced.to = append(c.paced.to, cursor.pacedTo)
@@ -205,10 +179,9 @@ func (c *catchUp) decide(ctx context.Context, missed []missedJob) error {
 type missedCursor struct {
 	cursor
 	partition int16
-	in        job.MissedInput
-	broken    bool
-	pacedTo   time.Time                                      // when the next caught-up run may start; zero: none does
-	decided   map[time.Time]func([]time.Time) []job.CaughtUp // by the end of the job
+	pace      time.Duration
+	decide    func([]time.Time) []job.CaughtUp // nil: the runs are late
+	pacedTo   time.Time                        // when the next caught-up run may start; zero: none does
 }
 
 const lockMissedCursors = `
@@ -236,9 +209,10 @@ func (c *catchUp) lockCursors(ctx context.Context, missed []missedJob) (map[int6
 	}, func() error {
 		m := next
 		g := c.gaps[m.partition]
-		m.in = job.MissedInput{From: g.from, Until: g.until, Now: c.now}
-		m.in.Schedule, m.in.Missed, err = c.engine.schedules.read(text, missedText)
-		m.broken, m.decided = err != nil, map[time.Time]func([]time.Time) []job.CaughtUp{}
+		in := job.MissedInput{From: g.from, Until: g.until, Now: c.now}
+		if in.Schedule, in.Missed, err = c.engine.schedules.Read(text, missedText); err == nil {
+			m.decideBy(in)
+		}
 		out[m.id] = &m
 		next.next, next.after = nil, nil // the next row must not share them
 		return nil
@@ -246,42 +220,30 @@ func (c *catchUp) lockCursors(ctx context.Context, missed []missedJob) (map[int6
 	return out, err
 }
 
-// decision is what the policy says about the runs of a job.
-func (m *missedCursor) decision(j *missedJob) (decide func([]time.Time) []job.CaughtUp, err error) {
+// decideBy asks job.CatchUp what the policy says about missed runs. If it fails, decide stays nil.
+func (m *missedCursor) decideBy(in job.MissedInput) {
 	defer func() {
-		// A schedule that panics must not stop the node.
-		if r := recover(); r != nil {
-			err = fmt.Errorf("panic: %v", r)
-		}
+		_ = recover() // a schedule that panics must not stop the node
 	}()
-	in := m.in
-	if j.endAt != nil && j.endAt.Before(in.Until) {
-		in.EndAt = *j.endAt
+	if decide, err := job.CatchUp(in); err == nil {
+		m.decide, m.pace = decide, time.Duration(in.Missed.Pace)
 	}
-	if m.decided[in.EndAt] == nil {
-		if m.decided[in.EndAt], err = job.CatchUp(in); err != nil {
-			return nil, err
-		}
-	}
-	return m.decided[in.EndAt], nil
 }
 
-// collect notes the decisions about the runs of a job, and returns how many are skipped.
-func (c *catchUp) collect(m *missedJob, cursor *missedCursor, decided []job.CaughtUp) (skipped int) {
+// collect notes the decisions about the runs of a job.
+func (c *catchUp) collect(m *missedJob, cursor *missedCursor, decided []job.CaughtUp) {
 	for i, d := range decided {
 		if d.Reason == job.ReasonNone {
 			c.starts.add(m, m.due[i])
 			c.starts.runAt = append(c.starts.runAt, d.RunAt)
-			cursor.pacedTo = later(cursor.pacedTo, d.RunAt.Add(time.Duration(cursor.in.Missed.Pace)))
+			cursor.pacedTo = store.Later(cursor.pacedTo, d.RunAt.Add(cursor.pace))
 			continue
 		}
 		if c.skips[d.Reason] == nil {
 			c.skips[d.Reason] = &missedRows{}
 		}
 		c.skips[d.Reason].add(m, m.due[i])
-		skipped++
 	}
-	return skipped
 }
 
 // late lets the runs of a job start as they are, because nothing says what else becomes of them. It is a decision too:
@@ -326,11 +288,9 @@ func (c *catchUp) write(ctx context.Context, until time.Time) error {
 		if err != nil {
 			return err
 		}
-		var id uuid.UUID
 		var queue int32
-		tag, err := pgx.ForEachRow(rows, []any{raw(&id), &queue}, func() error {
-			c.skipped[id]++
-			pool.LedgerOf(c.tx).Ended(queue, job.EndedSkipped, reason, 1)
+		tag, err := pgx.ForEachRow(rows, []any{&queue}, func() error {
+			store.LedgerOf(c.tx).Ended(queue, job.EndedSkipped, reason, 1)
 			return nil
 		})
 		if err != nil {

@@ -1,7 +1,6 @@
 package postgres_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -62,26 +61,6 @@ func TestCatchUpIsBounded(t *testing.T) {
 	require.Equal(t, 2, calls)
 }
 
-// TestCatchUpOfLimitedJobsIsBounded: jobs with max_runs get skipped runs back one by one, so a transaction takes fewer.
-func TestCatchUpOfLimitedJobsIsBounded(t *testing.T) {
-	t.Parallel()
-	b := setupMissed(t)
-	b.exec(`INSERT INTO queue (id, namespace_id, name) OVERRIDING SYSTEM VALUE VALUES (1, ` + bulkNamespace + `, 'default')`)
-	b.exec(`UPDATE job SET max_runs = 20, runs_left = 2`)
-	b.exec(`UPDATE cursor SET missed = replace(missed, 'once', 'skip')`)
-	given := 0
-	b.catchUp(func(r job.CatchUpResult) {
-		var now int
-		require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT count(*) FROM job WHERE runs_left > 2`).Scan(&now))
-		require.LessOrEqual(t, now-given, 500)
-		given = now
-	})
-	require.Equal(t, 2000, given)
-	var exact int
-	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT count(*) FROM job WHERE runs_left = 2 + 9`).Scan(&exact))
-	require.Equal(t, 2000, exact, "each skipped run is given back once")
-}
-
 // TestMissedRunsOfUnreadableCursorsAreLate: no policy applies to them, so they run, and do not keep their
 // partition or others from being planned, however many they are.
 func TestMissedRunsOfUnreadableCursorsAreLate(t *testing.T) {
@@ -101,32 +80,4 @@ func TestMissedRunsOfUnreadableCursorsAreLate(t *testing.T) {
 	require.NoError(t, b.pool.QueryRow(t.Context(), count).Scan(&moved))
 	require.Zero(t, moved, "they start at once")
 	b.claim(b.keys(1500))
-}
-
-// TestCatchUpGivesBackWhatItSkipped: an update that catch up has to wait for may have skipped the missed runs of the job
-// itself, and has counted them.
-func TestCatchUpGivesBackWhatItSkipped(t *testing.T) {
-	t.Parallel()
-	b := setupJobs(t)
-	d := definition("a", everyMinute)
-	d.MaxRuns, d.Missed.Policy = 1000, job.MissedSkip
-	j := b.create(d)
-	node := b.unserved(j)
-	left := func() (n int) {
-		require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT runs_left FROM job WHERE id = $1`, j.ID).Scan(&n))
-		return n
-	}
-	before, runs, tx := left(), len(b.live(j)), b.begin()
-	_, err := tx.Exec(t.Context(), lockCursorOf, j.ID)
-	require.NoError(t, err)
-	b.waiting(tx, func(ctx context.Context) (job.Change, error) {
-		_, err := b.store.CatchUp(ctx, job.CatchUpParams{Session: node, Partitions: []int16{partition}})
-		return job.Change{}, err
-	}, func() {
-		_, err := tx.Exec(t.Context(), `DELETE FROM run WHERE job_id = $1`, j.ID)
-		require.NoError(t, err)
-		_, err = tx.Exec(t.Context(), `UPDATE job SET runs_left = runs_left + $2 WHERE id = $1`, j.ID, runs)
-		require.NoError(t, err)
-	})
-	require.Equal(t, before+runs, left())
 }

@@ -1,6 +1,9 @@
 package postgres_test
 
 import (
+	"fmt"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -252,7 +255,6 @@ func (b *bulk) catchUpStep() *hot {
 	return &hot{name: "CatchUp", before: func() {
 		b.exec(`UPDATE partition SET missed_from = now() - interval '2 h', missed_until = now()`)
 		b.exec(`UPDATE run SET origin = 0, due_at = due_at - interval '3600.007 s' WHERE state = 0 AND attempt = 0 AND seq = 0`)
-		b.exec(`UPDATE job SET runs_left = NULL`) // their queue does not exist
 	}, step: func() {
 		r, err := b.store.CatchUp(b.t.Context(), in)
 		require.NoError(b.t, err)
@@ -279,45 +281,67 @@ func TestNothingIsCaughtUpByAWrongClock(t *testing.T) {
 	require.True(t, until.Before(b.now()), "what is still to come is not missed")
 }
 
-// TestMissedRunsOfAJobThatEnds: the newest occurrence before the end runs, whatever its cursor missed after it.
-func TestMissedRunsOfAJobThatEnds(t *testing.T) {
+// TestAJobThatEndedInAnOutageFollowsItsPolicy: it gets what the other jobs of its schedule get before its end, whether
+// or not that was planned before the outage. What the policy does not run is skipped, and the job is finished.
+func TestAJobThatEndedInAnOutageFollowsItsPolicy(t *testing.T) {
 	t.Parallel()
-	b := setupJobs(t)
-	ends, goesOn := b.create(definition("ends", everyMinute)), b.create(definition("goes on", everyMinute))
-	b.plan(10 * time.Minute)
-	end := b.live(ends)[4].Due.Add(-20 * time.Minute)
-	b.exec(`DELETE FROM run WHERE job_id = $1 AND due_at >= $2`, ends.ID, end.Add(20*time.Minute))
-	node := b.unserved(ends, goesOn)
-	b.exec(`UPDATE job SET end_at = $2, state = 3, finished_at = now() WHERE id = $1`, ends.ID, end)
-	b.catchUp(node)
-	b.plan(time.Minute)
-	fates := b.fates(ends)
-	require.Equal(t, []time.Time{end.Add(-time.Minute)}, fates["runs"])
-	require.Len(t, b.fates(goesOn)["runs"], 1)
-	require.True(t, b.fates(goesOn)["runs"][0].After(end))
+	for _, policy := range []job.MissedPolicy{job.MissedSkip, job.MissedOnce, job.MissedAll} {
+		for _, after := range []time.Duration{5 * time.Minute, 12 * time.Minute, 0} { // of the first minute; 0: of the last
+			b := setupJobs(t)
+			d := definition("ends", everyMinute)
+			d.Missed.Policy = policy
+			ends := b.create(d)
+			d.Name = "goes on"
+			goesOn := b.create(d)
+			node := b.unserved(ends, goesOn)
+			_, until := b.gap()
+			first, end := later(b.ledger(ends)[0].Due, b.ledger(goesOn)[0].Due), until.UTC() // a minute may begin between them
+			if after > 0 {
+				end = first.Add(after)
+			}
+			b.exec(`DELETE FROM run WHERE job_id = $1 AND due_at >= $2`, ends.ID, end)
+			b.exec(
+				`UPDATE job SET end_at = $2, schedule = $3 WHERE id = $1`, ends.ID, end,
+				fmt.Sprintf(`{"every":"1m","end_at":%q}`, end.Format(time.RFC3339Nano)),
+			)
+			b.catchUp(node)
+			for more := true; more; {
+				more = b.plan(time.Minute).More
+			}
+			got, want := b.fatesIn(ends, first, end), b.fatesIn(goesOn, first, end)
+			require.Equal(t, want, got, "%s, %s", policy, after)
+			missed := slices.SortedFunc(maps.Keys(got), time.Time.Compare)
+			require.Equal(t, grid(time.Minute, first.Add(-time.Minute), end.Add(-1)), missed, "each is accounted for")
+			for _, e := range b.live(ends) {
+				require.True(t, e.Due.Before(end))
+			}
+			newest := got[missed[len(missed)-1]]
+			switch {
+			case policy == job.MissedAll, policy == job.MissedOnce && after == 0:
+				require.Equal(t, "runs", newest)
+			default:
+				require.Equal(t, "missed", newest)
+			}
+			_, err := b.store.FinishJobs(t.Context(), 100)
+			require.NoError(t, err)
+			require.Equal(t, job.Finished, b.get(ends).State)
+			require.Equal(t, job.Active, b.get(goesOn).State)
+		}
+	}
 }
 
-// TestMissedRunsDoNotCountForMaxRuns: as if they had not been planned.
-func TestMissedRunsDoNotCountForMaxRuns(t *testing.T) {
-	t.Parallel()
-	for policy, runs := range map[job.MissedPolicy]int{"skip": 0, "once": 1, "all": 4} {
-		b := setupJobs(t)
-		d := definition("four", everyMinute)
-		d.MaxRuns, d.Missed.Policy = 4, policy
-		four := b.create(d)
-		d.Name, d.MaxRuns = "any", 0
-		shared := b.create(d)
-		node := b.unserved(four, shared)
-		usedUp := `job WHERE id = $1 AND runs_left = 0
-			AND end_at = (SELECT max(due_at) + interval '1 us' FROM run WHERE job_id = $1)`
-		require.Equal(t, 1, b.count(usedUp, four.ID), "all of its runs were planned")
-		b.catchUp(node)
-		b.plan(10 * time.Minute)
-		require.Len(t, b.fates(four)["runs"], runs, policy)
-		require.Len(t, b.live(four), 4, policy)
-		require.Equal(t, b.fates(shared)["missed"], b.fates(four)["missed"], policy)
-		require.Equal(t, 1, b.count(usedUp, four.ID), policy)
+// fatesIn is what happened to each missed occurrence of a job from a time on, and before another one.
+func (b *jobs) fatesIn(j job.Job, from, end time.Time) map[time.Time]string {
+	b.t.Helper()
+	out := map[time.Time]string{}
+	for what, times := range b.fates(j) {
+		for _, due := range times {
+			if !due.Before(from) && due.Before(end) {
+				out[due] = what
+			}
+		}
 	}
+	return out
 }
 
 // TestWorkersDoNotStartMissedRuns: workers find runs by themselves, so they could be faster than the owner.

@@ -2,8 +2,6 @@ package postgres
 
 import (
 	"context"
-	"encoding/binary"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -12,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 var (
@@ -33,17 +31,17 @@ func (e *Engine) Claim(
 	if len(keys) == 0 {
 		return nil, nil
 	}
-	k := splitKeys(keys)
+	k := store.SplitKeys(keys)
 	var out []job.Attempt
 	// One round trip and, without BEGIN, one transaction. The lock delays a takeover of this session's partitions
 	// until the claim has ended, so two owners cannot start two runs of a job that allows one.
 	var batch pgx.Batch
-	batch.Queue(`SELECT pg_advisory_xact_lock_shared($1), `+string(pool.KeyLookups+`, `+pool.OnePlan), lockOf(session))
-	batch.Queue(claimRuns, k.partition, k.job, k.dueAt, k.seq, session, lead).Query(collectAttempts(&out))
+	batch.Queue(`SELECT pg_advisory_xact_lock_shared($1), `+string(store.KeyLookups+`, `+store.OnePlan), store.SessionLock(session))
+	batch.Queue(claimRuns, k.Partition, k.Job, k.DueAt, k.Seq, session, lead).Query(collectAttempts(&out))
 	if err := e.db.SendBatch(ctx, &batch).Close(); err != nil {
 		return nil, fmt.Errorf("claim %d runs: %w", len(keys), err)
 	}
-	if err := e.prepare(ctx, asEngine, pointersTo(out)); err != nil {
+	if err := e.readContents(ctx, store.AsEngine, pointersTo(out)); err != nil {
 		return nil, fmt.Errorf("claim %d runs: %w", len(keys), err)
 	}
 	return out, nil
@@ -52,18 +50,18 @@ func (e *Engine) Claim(
 // ResolveClaim returns those of the runs that are leased to a session: what a
 // claim did whose reply was lost.
 func (e *Engine) ResolveClaim(ctx context.Context, session uuid.UUID, keys []job.Key) (out []job.Attempt, err error) {
-	keys = slices.SortedFunc(slices.Values(keys), compareKeys)
-	k := splitKeys(keys)
+	keys = slices.SortedFunc(slices.Values(keys), store.CompareKeys)
+	k := store.SplitKeys(keys)
 	var batch pgx.Batch // one round trip, one transaction
 	// The lock is exclusive: it waits for claims of this session that still run in the server after their client
 	// gave up.
-	batch.Queue(`SELECT pg_advisory_xact_lock($1), `+string(pool.KeyLookups), lockOf(session))
-	batch.Queue(resolveLock, k.partition, k.job, k.dueAt, k.seq, session)
-	batch.Queue(resolveRuns, k.partition, k.job, k.dueAt, k.seq, session).Query(collectAttempts(&out))
+	batch.Queue(`SELECT pg_advisory_xact_lock($1), `+string(store.KeyLookups), store.SessionLock(session))
+	batch.Queue(resolveLock, k.Partition, k.Job, k.DueAt, k.Seq, session)
+	batch.Queue(resolveRuns, k.Partition, k.Job, k.DueAt, k.Seq, session).Query(collectAttempts(&out))
 	if err := e.db.SendBatch(ctx, &batch).Close(); err != nil {
 		return nil, fmt.Errorf("resolve %d claims: %w", len(keys), err)
 	}
-	if err := e.prepare(ctx, asEngine, pointersTo(out)); err != nil {
+	if err := e.readContents(ctx, store.AsEngine, pointersTo(out)); err != nil {
 		return nil, fmt.Errorf("resolve %d claims: %w", len(keys), err)
 	}
 	return out, nil
@@ -80,37 +78,14 @@ func collectAttempts(out *[]job.Attempt) func(pgx.Rows) error {
 func forEachClaimed(rows pgx.Rows, each func(job.Claimed)) error {
 	var c job.Claimed
 	var timeout int64
-	var policy string
 	_, err := pgx.ForEachRow(rows, []any{
-		&c.Key.Partition, raw(&c.Key.Job), &c.Key.DueAt, &c.Key.Seq, &c.Number, &c.Version, &c.Origin, &c.RunAt,
-		raw(&c.Session), &c.ClaimedAt, &c.Handler, raw(&c.Namespace), &c.JobName, &timeout, &c.Kind, &c.Config,
-		&c.Payload, &c.Trace, &c.OwnKey, &policy, &c.About, &c.Queue,
+		&c.Key.Partition, store.Raw(&c.Key.Job), &c.Key.DueAt, &c.Key.Seq, &c.Number, &c.Version, &c.Origin, &c.RunAt,
+		store.Raw(&c.Session), &c.ClaimedAt, &c.Handler, store.Raw(&c.Namespace), &c.JobName, &timeout, &c.Kind, &c.Config,
+		&c.Payload, &c.Trace, &c.OwnKey, &c.KeyExpression, &c.About, &c.Queue,
 	}, func() error {
 		c.Timeout = time.Duration(timeout) * time.Millisecond
-		c.KeyExpression = keyExpression(policy)
 		each(c)
 		return nil
 	})
 	return err
-}
-
-// keyExpression is the idempotency_key of a policy. A policy that cannot be read
-// is not a valid expression either: the run fails and says so.
-func keyExpression(policy string) string {
-	if policy == "" {
-		return ""
-	}
-	var p struct {
-		IdempotencyKey string `json:"idempotency_key"`
-	}
-	if json.Unmarshal([]byte(policy), &p) != nil {
-		return policy
-	}
-	return p.IdempotencyKey
-}
-
-// lockOf is the number of the advisory lock of a session. Only locks of
-// transactions: locks of database sessions leak through PgBouncer.
-func lockOf(session uuid.UUID) int64 {
-	return int64(binary.BigEndian.Uint64(session[8:]))
 }

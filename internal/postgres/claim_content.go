@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 var claimContent = statement("claim_content")
@@ -23,7 +24,7 @@ const maxContents = 32
 
 // readContents reads what claims left out. It runs after the transaction of the claim, without locks. If it fails, the
 // outcome of the claim is unknown to the caller, who resolves it.
-func (e *Engine) readContents(ctx context.Context, enter enterFunc, attempts []*job.Attempt) error {
+func (e *Engine) readContents(ctx context.Context, enter store.Entrance, attempts []*job.Attempt) error {
 	attempts = slices.DeleteFunc(attempts, func(a *job.Attempt) bool { return a.Payload != leftOut })
 	for part := range slices.Chunk(attempts, maxContents) {
 		if err := e.readPart(ctx, enter, part); err != nil {
@@ -33,15 +34,15 @@ func (e *Engine) readContents(ctx context.Context, enter enterFunc, attempts []*
 	return nil
 }
 
-func (e *Engine) readPart(ctx context.Context, enter enterFunc, attempts []*job.Attempt) error {
+func (e *Engine) readPart(ctx context.Context, enter store.Entrance, attempts []*job.Attempt) error {
 	keys, versions := make([]job.Key, len(attempts)), make([]int32, len(attempts))
 	for i, a := range attempts {
 		keys[i], versions[i] = a.Key, a.Version
 	}
-	k := splitKeys(keys)
+	k := store.SplitKeys(keys)
 	var batch pgx.Batch
 	enter(&batch)
-	batch.Queue(claimContent, k.partition, k.job, k.dueAt, k.seq, versions).Query(func(rows pgx.Rows) error {
+	batch.Queue(claimContent, k.Partition, k.Job, k.DueAt, k.Seq, versions).Query(func(rows pgx.Rows) error {
 		var n int
 		var config, payload, definition string
 		var own bool // the run has a payload of its own

@@ -7,7 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 var claimLimited = statement("claim_limited")
@@ -43,7 +43,7 @@ func (e *Engine) ClaimLimited(
 		return err
 	})
 	if err == nil {
-		err = e.prepare(ctx, asEngine, pointersTo(attempts))
+		err = e.readContents(ctx, store.AsEngine, pointersTo(attempts))
 	}
 	if err != nil {
 		return nil, nil, err
@@ -55,14 +55,14 @@ func (e *Engine) ClaimLimited(
 func lockLimited(
 	ctx context.Context, tx pgx.Tx, session uuid.UUID, keys []job.Key,
 ) (runs []permitCandidate, addresses []string, err error) {
-	k := splitKeys(keys)
+	k := store.SplitKeys(keys)
 	var batch pgx.Batch
-	batch.Queue(`SELECT pg_advisory_xact_lock_shared($1), `+string(pool.KeyLookups), lockOf(session))
-	batch.Queue(claimLimited, k.partition, k.job, k.dueAt, k.seq, session).Query(func(rows pgx.Rows) error {
+	batch.Queue(`SELECT pg_advisory_xact_lock_shared($1), `+string(store.KeyLookups), store.SessionLock(session))
+	batch.Queue(claimLimited, k.Partition, k.Job, k.DueAt, k.Seq, session).Query(func(rows pgx.Rows) error {
 		var c permitCandidate
 		var address string
 		_, err := pgx.ForEachRow(rows, []any{
-			&address, &c.key.Partition, raw(&c.key.Job), &c.key.DueAt, &c.key.Seq, &c.Priority, &c.RunAt, &c.Queue,
+			&address, &c.key.Partition, store.Raw(&c.key.Job), &c.key.DueAt, &c.key.Seq, &c.Priority, &c.RunAt, &c.Queue,
 			&c.Key, &c.KeyMax,
 		}, func() error {
 			runs, addresses = append(runs, c), append(addresses, address)

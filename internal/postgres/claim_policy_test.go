@@ -3,17 +3,14 @@ package postgres_test
 import (
 	"encoding/json"
 	"fmt"
-	"io/fs"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres"
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
@@ -26,10 +23,10 @@ type policyRun struct {
 	origin     job.Origin
 }
 
-// held is the range of due times that a restore holds.
-var held = [2]int{-30, -25}
+// heldUntil: a restore holds what is due before.
+const heldUntil = -34
 
-func (r *policyRun) held() bool { return r.due >= held[0] && r.due < held[1] }
+func (r *policyRun) held() bool { return r.due < heldUntil }
 
 // policyJob is a job with a random policy and random runs, of which the first is claimed.
 type policyJob struct {
@@ -158,8 +155,7 @@ func TestClaimsStartWhatThePolicyStarts(t *testing.T) {
 			t.Logf("seed %d", seed)
 			b := setupLimits(t)
 			now := b.now()
-			b.exec(`UPDATE cluster SET held_from = $1, held_until = $2`, now.Add(time.Duration(held[0])*time.Hour),
-				now.Add(time.Duration(held[1])*time.Hour))
+			b.exec(`UPDATE cluster SET held_until = $1`, now.Add(heldUntil*time.Hour))
 			jobs := b.policyJobs(rand.New(rand.NewPCG(seed, 0)), 300, now, way.change)
 			keys := make([]job.Key, 0, len(jobs))
 			for _, p := range jobs {
@@ -198,33 +194,6 @@ func claimForWorker(b *limits, keys []job.Key) (out []job.Attempt) {
 		out = append(out, got.Claimed[i].Attempt)
 	}
 	return out
-}
-
-// TestJobsFromBeforeTheRulesAreConverted: what the migration makes of a policy is what the creation of the job does.
-func TestJobsFromBeforeTheRulesAreConverted(t *testing.T) {
-	t.Parallel()
-	b := setupJobs(t)
-	for _, overlap := range []job.Overlap{
-		"", job.OverlapAllow, job.OverlapSkip, job.OverlapQueue, job.OverlapQueueAll, job.OverlapReplace,
-	} {
-		for _, deadline := range []time.Duration{0, 1500 * time.Millisecond, 90 * time.Minute, 7 * 24 * time.Hour} {
-			d := definition(fmt.Sprintf("%s-%s", overlap, deadline), past)
-			d.Overlap, d.Deadline = overlap, job.Duration(deadline)
-			b.create(d)
-		}
-	}
-	rules := func() (out string) {
-		require.NoError(t, b.pool.QueryRow(t.Context(), `
-SELECT string_agg(format('%s: %s %s', name, admit, deadline), E'\n' ORDER BY name) FROM job`).Scan(&out))
-		return out
-	}
-	want := rules()
-	b.exec(`UPDATE job SET admit = 2, deadline = NULL`)
-	text, err := fs.ReadFile(postgres.Migrations(), "0054_deadline_of_jobs.sql")
-	require.NoError(t, err)
-	up, _, _ := strings.Cut(string(text), "-- +goose Down")
-	b.exec(strings.ReplaceAll(up, "SET LOCAL lock_timeout = '500ms';", ""))
-	require.Equal(t, want, rules())
 }
 
 // TestARunWithADeadlineOutlivesItsJob: its delivery was deferred while the job was deleted. It is claimed, so that it ends.

@@ -10,11 +10,8 @@ import (
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
+	"github.com/belfry-dev/belfry/internal/store"
 )
-
-// ClockInDoubt returns whether the database refused a change because its clock is in doubt.
-func ClockInDoubt(err error) bool { return Code(err) == "BF001" }
 
 // readSample is the time of the database, and the last time that the cluster trusted.
 const readSample = `now(), (SELECT trusted_at FROM cluster WHERE only_row)`
@@ -23,7 +20,7 @@ const readSample = `now(), (SELECT trusted_at FROM cluster WHERE only_row)`
 func scanSample(row pgx.Row, more ...any) (s clock.Sample, err error) {
 	var mark *time.Time
 	err = row.Scan(append([]any{&s.Now, &mark}, more...)...)
-	s.Now, s.Mark = s.Now.UTC(), deref(mark).UTC()
+	s.Now, s.Mark = s.Now.UTC(), store.OrZero(mark).UTC()
 	return s, err
 }
 
@@ -79,7 +76,7 @@ func (a *Admin) ConfirmClock(ctx context.Context) (s clock.Sample, err error) {
 		if s, _, err = a.api.log.trust(ctx, tx); err != nil {
 			return err
 		}
-		if err := pool.Enter(ctx, tx, pool.In(access.DefaultNamespace)); err != nil {
+		if err := store.Enter(ctx, tx, store.In(access.DefaultNamespace)); err != nil {
 			return err
 		}
 		return a.api.log.write(ctx, tx, auditParams{access.DefaultNamespace, itself, "clock.confirm", "clock"}, struct {

@@ -10,7 +10,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 // trusted moves the mark of the clock, which is the same as moving the clock the other way.
@@ -76,7 +76,7 @@ func (b *jobs) clockSteps() []clockStep {
 			return int(before - b.number(`SELECT count(*) FROM audit_finding`)), err
 		}},
 		{"drop skips", func() (int, error) {
-			b.exec(`INSERT INTO cursor_skip SELECT 0, 1, now(), now(), 1, 'missed', now() - interval '2 days'`)
+			b.exec(`INSERT INTO cursor_skip SELECT 0, 1, now(), now(), 1, 'missed', now() - interval '2 days', gen_random_uuid()`)
 			return b.store.DropSkips(ctx, day, 10)
 		}},
 		{"drop operations", func() (int, error) {
@@ -152,7 +152,7 @@ func TestChangesFailWhileTheClockIsInDoubt(t *testing.T) {
 				job.Outcome{Kind: job.Succeeded})
 		},
 	} {
-		require.True(t, postgres.ClockInDoubt(do()), name)
+		require.True(t, store.ClockInDoubt(do()), name)
 	}
 	_, err = b.store.Renew(ctx, session, time.Hour, true)
 	require.NoError(t, err, "renewals go on")

@@ -18,7 +18,7 @@ import (
 
 // These are the migrations of a program: those that are shipped, and later ones that the test adds. A number below zero
 // is that of a contract migration.
-func program(t *testing.T, later ...int64) fs.FS {
+func program(t *testing.T, later ...int64) fstest.MapFS {
 	t.Helper()
 	files := fstest.MapFS{}
 	names, err := fs.Glob(postgres.Migrations(), "*.sql")
@@ -81,8 +81,7 @@ func (u *upgraded) schema(files fs.FS) postgres.Schema {
 	return s
 }
 
-// node returns the store of a node and its session. Schema is the last version that it knows; 0: it reports none, as
-// programs did before there were contract migrations.
+// node returns the store of a node and its session. Schema is the last version that it knows; 0: it reports none.
 func (u *upgraded) node(name, version string, schema int64) (*pgtest.Store, uuid.UUID) {
 	u.t.Helper()
 	s, err := postgres.Open(u.t.Context(), u.nodes, 2, postgres.Options{Node: &doctor.Node{Version: version, Schema: schema}})

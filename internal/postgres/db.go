@@ -3,44 +3,39 @@ package postgres
 import (
 	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/belfry-dev/belfry/internal/doctor"
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
-	"github.com/belfry-dev/belfry/internal/schedule"
+	"github.com/belfry-dev/belfry/internal/path/finish"
+	"github.com/belfry-dev/belfry/internal/path/keep"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 // DB is everything Belfry knows, in one PostgreSQL database. Callers use
 // one of its four sides (Engine, API, Members, Admin), each of which sees no more
 // than its work needs. Wakes reads and writes no table. Safe for concurrent use.
 type DB struct {
-	pool      *pool.Pool
-	members   *pool.Pool // of Members alone, unless the caller opened the connections
+	pool      *store.Pool
+	members   *store.Pool // of Members alone, unless the caller opened the connections
 	process   job.Process
-	schedules *schedules
+	schedules *store.Schedules
 	sealer    Sealer
 	node      *doctor.Node
 	secretsOf func(job.Target) []string
-	runs      *runRoom
 }
 
 // Options of a DB.
 type Options struct {
-	Observer pool.Observer // counts what enters the ledger; nil: none
-	Sealer   Sealer        // encrypts secrets and seals audit entries; nil: secrets can only be listed and deleted
-	Node     *doctor.Node  // what the node reports about itself in its session; nil: nothing
-	Process  job.Process   // whose connections they are; the zero value for a command that has no session
-	Servers  *Servers      // shared with another DB of the process; nil: its own
+	Observer store.Observer // counts what enters the ledger; nil: none
+	Sealer   Sealer         // encrypts secrets and seals audit entries; nil: secrets can only be listed and deleted
+	Node     *doctor.Node   // what the node reports about itself in its session; nil: nothing
+	Process  job.Process    // whose connections they are; the zero value for a command that has no session
+	Servers  *Servers       // shared with another DB of the process; nil: its own
 	// SecretsOf returns the names of the secrets that a target uses, for the audit log; nil: none.
 	SecretsOf func(job.Target) []string
 	// OnWake is called after each commit that wrote runs which are due immediately; may be nil. It must not block.
@@ -50,22 +45,22 @@ type Options struct {
 }
 
 // Servers is what a process knows about the servers of a database.
-type Servers = pool.Servers
+type Servers = store.Servers
 
 // Refusals are the causes why a server cannot write, by SQLSTATE.
-var Refusals = pool.Refusals
+var Refusals = store.Refusals
 
 // New returns a DB on a migrated database. The caller keeps and closes the connections.
 func New(conns *pgxpool.Pool, o Options) *DB {
-	p := pool.New(conns, pool.Options{Observer: o.Observer, OnWake: o.OnWake, OnEnded: o.OnEnded, Servers: o.Servers})
+	p := store.New(conns, store.Options{Observer: o.Observer, OnWake: o.OnWake, OnEnded: o.OnEnded, Servers: o.Servers})
 	return newDB(p, p, o)
 }
 
 // CheckLink returns an error if a connection by this URL could lead over a network without verified TLS.
-func CheckLink(url string) error { return pool.CheckLink(url) }
+func CheckLink(url string) error { return store.CheckLink(url) }
 
 // Hosts returns the hosts of a URL, each with its port. Sockets are left out.
-func Hosts(url string) ([]string, error) { return pool.Hosts(url) }
+func Hosts(url string) ([]string, error) { return store.Hosts(url) }
 
 // MemberConnections are for sessions and partitions: one for renewals and one for changes of ownership, which may wait
 // for a lock. However busy the others are, a session is renewed in time.
@@ -76,16 +71,16 @@ const ListenConnections = 1
 
 // Open returns a DB with connections of its own, and two more for Members if that is used.
 func Open(ctx context.Context, url string, connections int32, o Options) (*DB, error) {
-	options := pool.Options{
+	options := store.Options{
 		Connections: connections, Application: o.Process.Application(), Observer: o.Observer,
 		OnWake: o.OnWake, OnEnded: o.OnEnded, Servers: cmp.Or(o.Servers, &Servers{}),
 	}
-	p, err := pool.Open(ctx, url, options)
+	p, err := store.Open(ctx, url, options)
 	if err != nil {
 		return nil, err
 	}
 	options.Connections = MemberConnections
-	members, err := pool.Open(ctx, url, options)
+	members, err := store.Open(ctx, url, options)
 	if err != nil {
 		p.Close()
 		return nil, err
@@ -93,10 +88,10 @@ func Open(ctx context.Context, url string, connections int32, o Options) (*DB, e
 	return newDB(p, members, o), nil
 }
 
-func newDB(p, members *pool.Pool, o Options) *DB {
+func newDB(p, members *store.Pool, o Options) *DB {
 	return &DB{
-		pool: p, members: members, process: o.Process, schedules: &schedules{}, sealer: o.Sealer, node: o.Node,
-		secretsOf: o.SecretsOf, runs: newRunRoom(),
+		pool: p, members: members, process: o.Process, schedules: &store.Schedules{}, sealer: o.Sealer, node: o.Node,
+		secretsOf: o.SecretsOf,
 	}
 }
 
@@ -112,42 +107,57 @@ func (d *DB) Process() job.Process { return d.process }
 // Ping returns an error if the database does not answer.
 func (d *DB) Ping(ctx context.Context) error { return d.pool.Ping(ctx) }
 
-// Engine has the statements of the path of a run: plan, claim, complete, rescue and
-// prune. It sees all namespaces. It keeps state between calls, so a node has one.
+// Engine has the statements of the path of a run: plan, claim, finish and
+// keep. It sees all namespaces. It keeps state between calls, so the loops of a node
+// have one. The API has another one, for reports of targets and limits of queues.
 type Engine struct {
-	db           pool.All
+	*finishStore
+	*keepStore
+	db           store.All
 	api          *API // for what the engine does in the name of a namespace
-	schedules    *schedules
+	schedules    *store.Schedules
 	sealer       Sealer
-	lastSearch   lastSearch
 	lastCompared lastCompared
-	failing      failingJobs
-	finishPass   jobPass
-	removePass   jobPass
 	resumes      searchMarks // of pauses that end
 	cursors      searchMarks // by plan_at
 	marks        lowMarks
-	room         sessionRoom
+	sessions     sessionCounts
 	planned      planTurns
 	turn         atomic.Pointer[uuid.UUID] // the namespace whose operation was worked on last
 }
 
+// The steps of a run that have a package of their own.
+type (
+	finishStore = finish.Store
+	keepStore   = keep.Store
+)
+
 // Engine returns a new Engine.
 func (d *DB) Engine() *Engine {
-	return &Engine{db: d.pool.All(), api: d.API(), schedules: d.schedules, sealer: d.sealer}
+	api := d.API()
+	return &Engine{
+		finishStore: finish.New(d.pool.All(), d.pool.Namespaced(), api.PauseJob),
+		keepStore:   keep.NewStore(d.pool.All(), d.schedules),
+		db:          d.pool.All(), api: api, schedules: d.schedules, sealer: d.sealer,
+	}
 }
+
+// Finish returns the statements that write the outcome of attempts.
+func (e *Engine) Finish() *finish.Store { return e.finishStore }
+
+// Keep returns the statements that remove what is over.
+func (e *Engine) Keep() *keep.Store { return e.keepStore }
 
 // API has what users ask for. Each call is a transaction of one namespace, under
 // row-level security. The only exception is indexSearch, which cannot be used for
 // anything but its statements.
 type API struct {
-	db        pool.Namespaced
+	db        store.Namespaced
 	index     indexSearch
-	schedules *schedules
+	schedules *store.Schedules
 	sealer    Sealer
 	log       auditLog
 	loads     loadBounds
-	runs      *runRoom
 	step      *operationStep // of the operation that changes are part of; nil: of none
 }
 
@@ -155,13 +165,13 @@ type API struct {
 func (d *DB) API() *API {
 	return &API{
 		db: d.pool.Namespaced(), index: engineSearch{d.pool.All()}, schedules: d.schedules, sealer: d.sealer,
-		log: auditLog{d.sealer, d.secretsOf}, loads: defaultLoadBounds, runs: d.runs,
+		log: auditLog{d.sealer, d.secretsOf}, loads: defaultLoadBounds,
 	}
 }
 
 // Views reads jobs and their ledger as people look at them, many rows at once. Each call is a transaction of one
 // namespace, under row-level security.
-type Views struct{ db pool.Namespaced }
+type Views struct{ db store.Namespaced }
 
 // Views returns a Views.
 func (d *DB) Views() *Views { return &Views{d.pool.Namespaced()} }
@@ -169,7 +179,7 @@ func (d *DB) Views() *Views { return &Views{d.pool.Namespaced()} }
 // Members has the sessions of nodes and the ownership of partitions. It keeps state
 // between calls, so a node has one.
 type Members struct {
-	db         pool.All
+	db         store.All
 	log        auditLog
 	node       *doctor.Node
 	OnFailover func(job.Failover) // called when a renewal notices that the database failed over; may be nil
@@ -187,22 +197,12 @@ func (d *DB) Members() *Members {
 // Admin has what concerns the whole database: namespaces, keys before their
 // namespace is known, the schema, roles and the nodes that are alive.
 type Admin struct {
-	db  pool.All
+	db  store.All
 	api *API
 }
 
 // Admin returns an Admin.
 func (d *DB) Admin() *Admin { return &Admin{d.pool.All(), d.API()} }
-
-// The errors that callers distinguish.
-var (
-	// ErrNotFound says that the namespace has no such object.
-	ErrNotFound = job.ErrNotFound
-	// ErrConflict says that the name is taken or the version is not the one named.
-	ErrConflict = job.ErrConflict
-	// ErrSessionExpired says that a session has ended: its holder must stop working.
-	ErrSessionExpired = job.ErrSessionExpired
-)
 
 // PoolStats is how busy the connections are.
 type PoolStats struct {
@@ -219,50 +219,3 @@ func (d *DB) PoolStats() PoolStats {
 		Waits: p.EmptyAcquireCount(), Waited: p.EmptyAcquireWaitTime(),
 	}
 }
-
-// maxSchedules bounds the cache of compiled schedules: about 100 MB.
-const maxSchedules = 100_000
-
-// schedules caches compiled schedules by their canonical text. When it is full
-// it is emptied: compiling costs microseconds, so nothing cleverer pays.
-type schedules struct {
-	mu   sync.Mutex
-	byID map[string]*schedule.Schedule
-}
-
-func (c *schedules) get(text string) (*schedule.Schedule, error) {
-	c.mu.Lock()
-	s, ok := c.byID[text]
-	c.mu.Unlock()
-	if ok {
-		return s, nil
-	}
-	var spec schedule.Spec
-	if err := json.Unmarshal([]byte(text), &spec); err != nil {
-		return nil, fmt.Errorf("read a stored schedule: %w", err)
-	}
-	s, err := schedule.New(spec, "")
-	if err != nil {
-		return nil, fmt.Errorf("compile a stored schedule: %w", err)
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.byID == nil || len(c.byID) >= maxSchedules {
-		c.byID = map[string]*schedule.Schedule{}
-	}
-	c.byID[text] = s
-	return s, nil
-}
-
-// read reads the schedule and the missed policy of a cursor.
-func (c *schedules) read(text, missed string) (s *schedule.Schedule, policy job.Missed, err error) {
-	if s, err = c.get(text); err != nil {
-		return nil, policy, err
-	}
-	if err := json.Unmarshal([]byte(missed), &policy); err != nil {
-		return nil, policy, fmt.Errorf("read the missed policy: %w", err)
-	}
-	return s, policy, nil
-}
-
-func noRows(err error) bool { return errors.Is(err, pgx.ErrNoRows) }

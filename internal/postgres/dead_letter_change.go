@@ -7,7 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 // RedriveDeadLetter turns a dead letter into a live run again: see RetryRun.
@@ -24,7 +24,7 @@ func (a *API) DiscardDeadLetter(ctx context.Context, o job.RunParams) error {
 			return err
 		}
 		if tag.RowsAffected() == 0 {
-			return ErrNotFound
+			return job.ErrNotFound
 		}
 		return a.log.write(ctx, tx, auditParams{o.Namespace, o.Actor, "dead_letter.discard", job.FormatRunID(k)}, struct {
 			Job string `json:"job"`
@@ -59,18 +59,18 @@ var (
 
 // changeDead redrives or discards a batch and returns how many dead letters it changed.
 func changeDead(ctx context.Context, tx pgx.Tx, o *activeOperation, keys []job.Key) (int64, error) {
-	k := splitKeys(keys)
+	k := store.SplitKeys(keys)
 	if o.Kind == job.Discard {
-		tag, err := tx.Exec(ctx, discardBatch, k.partition, k.job, k.dueAt, k.seq)
+		tag, err := tx.Exec(ctx, discardBatch, k.Partition, k.Job, k.DueAt, k.Seq)
 		return tag.RowsAffected(), err
 	}
-	if _, err := tx.Exec(ctx, redriveLock, k.partition, k.job, k.dueAt, k.seq); err != nil {
+	if _, err := tx.Exec(ctx, redriveLock, k.Partition, k.Job, k.DueAt, k.Seq); err != nil {
 		return 0, fmt.Errorf("lock the jobs: %w", err)
 	}
-	if _, err := roomForRuns(ctx, tx, 0, keys...); err != nil {
+	if _, err := runsToAdd(ctx, tx, 0, keys...); err != nil {
 		return 0, err
 	}
-	rows, err := tx.Query(ctx, redriveBatch, k.partition, k.job, k.dueAt, k.seq, o.now, o.Rate)
+	rows, err := tx.Query(ctx, redriveBatch, k.Partition, k.Job, k.DueAt, k.Seq, o.now, o.Rate)
 	if err != nil {
 		return 0, err
 	}
@@ -78,7 +78,7 @@ func changeDead(ctx context.Context, tx pgx.Tx, o *activeOperation, keys []job.K
 	var queue int32
 	var pulled bool
 	tag, err := pgx.ForEachRow(rows, []any{&partition, &queue, &pulled}, func() error {
-		pool.WakeOf(tx).Add(partition, queue, pulled)
+		store.WakeOf(tx).Add(partition, queue, pulled)
 		return nil
 	})
 	return tag.RowsAffected(), err

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 // deadCounts counts the newest dead letters of cells, by part of the sparkline of their group.
@@ -169,7 +169,7 @@ func (v *Views) CountDeadLetters(
 ) (count int64, more bool, err error) {
 	args := deadArgs(namespace, f)
 	args["limit"] = job.MaxDeadCount + 1
-	err = v.db.Query(ctx, pool.In(namespace, pool.Lists, pool.NoBitmaps), func(rows pgx.Rows) (err error) {
+	err = v.db.Query(ctx, store.In(namespace, store.Lists, store.NoBitmaps), func(rows pgx.Rows) (err error) {
 		count, err = pgx.CollectExactlyOneRow(rows, pgx.RowTo[int64])
 		return err
 	}, countDeadUpTo, args)

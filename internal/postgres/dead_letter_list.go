@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 // wantDead holds for what a filter selects. Every statement with it has a plan of its own (pool.Lists), so a condition
@@ -68,7 +68,7 @@ func (a *API) DeadLetters(ctx context.Context, q job.DeadQuery) (page job.DeadPa
 	args := deadArgs(q.Namespace, q.DeadFilter)
 	args["after_failed"], args["after_job"], args["after_due"], args["after_seq"] = far, uuid.Nil, time.Time{}, int16(0)
 	sql, w := deadOfQueues, walk{
-		bottom: later(q.FailedFrom, time.Unix(0, 0)),
+		bottom: store.Later(q.FailedFrom, time.Unix(0, 0)),
 		to:     orFar(q.FailedBefore),
 		width:  24 * time.Hour,
 	}
@@ -85,7 +85,7 @@ func (a *API) DeadLetters(ctx context.Context, q job.DeadQuery) (page job.DeadPa
 	if w.now, err = a.now(ctx, q.Namespace); err == nil {
 		args["limit"] = q.Limit + 1
 		err = w.back(ctx, args, func() error {
-			return a.db.Query(ctx, pool.In(q.Namespace, listSettings(false)...), func(rows pgx.Rows) (err error) {
+			return a.db.Query(ctx, store.In(q.Namespace, listSettings(false)...), func(rows pgx.Rows) (err error) {
 				page.Letters, err = pgx.CollectRows(rows, scanDead)
 				return err
 			}, sql, args)
@@ -102,7 +102,7 @@ func (a *API) DeadLetters(ctx context.Context, q job.DeadQuery) (page job.DeadPa
 	if len(page.Letters) > q.Limit {
 		page.Letters = page.Letters[:q.Limit]
 		last := page.Letters[q.Limit-1]
-		page.Next = &job.RunMark{At: last.FailedAt.Add(instant), Key: last.Key, EndedAt: last.FailedAt}
+		page.Next = &job.RunMark{At: last.FailedAt.Add(store.Instant), Key: last.Key, EndedAt: last.FailedAt}
 	}
 	return page, nil
 }
@@ -115,6 +115,6 @@ func scanDead(row pgx.CollectableRow) (d job.DeadLetter, err error) {
 		&name, &queue,
 	)
 	d.DueAt, d.FailedAt, d.Status = d.DueAt.UTC(), d.FailedAt.UTC(), int(status)
-	d.JobName, d.Queue = text(name), text(queue)
+	d.JobName, d.Queue = store.OrZero(name), store.OrZero(queue)
 	return d, err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 // rank puts the largest groups first, and leaves out those that are too many.
@@ -41,9 +42,9 @@ func (s *deadSummary) describe(ctx context.Context) error {
 	for i := range s.groups {
 		keys[i] = s.groups[i].Last.Key
 	}
-	k := splitKeys(keys)
+	k := store.SplitKeys(keys)
 	rows, err := s.tx.Query(ctx, deadByKeys, pgx.NamedArgs{
-		"partitions": k.partition, "jobs": k.job, "dues": k.dueAt, "seqs": k.seq,
+		"partitions": k.Partition, "jobs": k.Job, "dues": k.DueAt, "seqs": k.Seq,
 	})
 	if err != nil {
 		return err
@@ -89,7 +90,7 @@ func (s *deadSummary) since(ctx context.Context) error {
 	first := now
 	for i := range s.groups[:min(len(s.groups), job.MaxDeadSince)] {
 		g := &s.groups[i]
-		from := later(g.Last.FailedAt, now.Add(-job.DeadSinceRange)).UTC()
+		from := store.Later(g.Last.FailedAt, now.Add(-job.DeadSinceRange)).UTC()
 		g.Since = &job.DeadSince{From: from, Jobs: len(g.jobs)}
 		for _, k := range g.jobs {
 			ns, jobs, since = append(ns, int32(i)), append(jobs, k), append(since, from)

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 // maxDeadCells is how many cells a summary counts.
@@ -81,7 +81,7 @@ type deadSummary struct {
 // SummarizeDeadLetters groups dead letters. The number of rows it reads is bounded: counts stop at a limit and say so.
 func (v *Views) SummarizeDeadLetters(ctx context.Context, q job.DeadQueryBy) (job.DeadSummary, error) {
 	s := &deadSummary{query: q, args: deadArgs(q.Namespace, q.DeadFilter), index: map[any]int{}}
-	scope := pool.In(q.Namespace, pool.Lists, pool.NoBitmaps)
+	scope := store.In(q.Namespace, store.Lists, store.NoBitmaps)
 	err := v.db.Tx(ctx, scope, "summarize dead letters", func(tx pgx.Tx) error {
 		s.tx = tx
 		if err := s.read(ctx); err != nil {
@@ -151,9 +151,6 @@ func (s *deadSummary) groupOf(c *deadCell) int {
 		job.DeadByCause: c.last.Cause, job.DeadByReason: c.last.Reason,
 		job.DeadByQueue: c.queue, job.DeadByJob: c.last.Job,
 	}[s.query.By]
-	if s.query.By == job.DeadByReason && c.last.Cause == job.CauseUnknown && s.query.Reason == "" {
-		s.out.Partial = true // they may have several reasons
-	}
 	i, known := s.index[key]
 	if !known {
 		i = len(s.groups)

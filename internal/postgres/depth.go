@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 // Depth is what some partitions have: live runs, dead letters and slots of workers, by queue.
@@ -64,8 +64,7 @@ SELECT coalesce(n.name, q.namespace_id::text), q.name, q.id,
        count(*) FILTER (WHERE r.state = 1 /* running */ AND r.handler IS NOT NULL),
        coalesce(max(extract(epoch FROM now() - r.run_at)) FILTER (
            WHERE r.state = 0 /* pending */ AND r.run_at <= now() AND NOT r.paused
-             AND (r.due_at < (SELECT held_from FROM cluster WHERE only_row)
-                  OR r.due_at >= (SELECT held_until FROM cluster WHERE only_row))
+             AND r.due_at >= (SELECT held_until FROM cluster WHERE only_row)
              AND NOT (r.admit & 3 <> 0 /* freely */ AND r.job_id IN (
                  SELECT job_id FROM r WHERE state <> 0 /* live */))), 0)::float8
 FROM r JOIN queue q ON q.id = r.queue_id LEFT JOIN namespace n ON n.id = q.namespace_id
@@ -107,7 +106,7 @@ SELECT (SELECT count(*) FROM session WHERE expires_at > now() AND queue_id IS NU
         WHERE i.inhparent = 'run_history'::regclass
           AND c.relname > 'run_history_' || to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD')),
        extract(epoch FROM now() - backed_up_at)::float8,
-       CASE WHEN held_from < held_until THEN extract(epoch FROM now() - held_until)::float8 ELSE 0 END,
+       CASE WHEN held_until > '-infinity' THEN extract(epoch FROM now() - held_until)::float8 ELSE 0 END,
        pg_database_size(current_database())
 FROM cluster WHERE only_row`
 
@@ -144,9 +143,9 @@ func (e *Engine) Depth(ctx context.Context, partitions []int16, named []int32) (
 	})
 	if err == nil {
 		var batch pgx.Batch
-		batch.Queue(pool.Apply(pool.Timeout(liveTime)))
+		batch.Queue(store.Apply(store.Timeout(liveTime)))
 		count(&batch, scheduledRuns, &d.Scheduled)
-		if err = e.db.SendBatch(ctx, &batch).Close(); gaveUp(ctx, err) {
+		if err = e.db.SendBatch(ctx, &batch).Close(); store.GaveUp(ctx, err) {
 			err = nil
 		}
 	}

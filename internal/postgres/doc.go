@@ -1,15 +1,17 @@
-// Package postgres is MEMORY: the only SQL of Belfry, and the schema. It opens
-// the transaction, reads locked rows, asks a pure function of internal/job,
-// writes and commits. It executes decisions and makes none.
+// Package postgres is MEMORY: the schema, and all SQL but that of the steps of a run
+// in internal/path. It opens the transaction, reads locked rows, asks a pure
+// function, writes and commits. It executes decisions and makes none.
 //
-// A [DB] is one database with four sides. The type of a side decides what its
+// A [DB] is one database with six sides. The type of a side decides what its
 // statements may see:
 //
-//   - [Engine]: the path (plan, claim, complete, rescue, prune) over the runs of
+//   - [Engine]: the path (plan, claim, finish, keep) over the runs of
 //     all namespaces.
 //   - [API]: what users ask for. Each call names one namespace and runs under
-//     row-level security (see the package pool). It cannot reach a connection in
+//     row-level security (see the package store). It cannot reach a connection in
 //     another way.
+//   - [Views]: what people look at, and [Operations]: work on many jobs or runs. They
+//     see what API sees.
 //   - [Members]: sessions of nodes and ownership of partitions.
 //   - [Admin]: what concerns the whole database: namespaces, keys before their
 //     namespace is known, roles, the schema's version.

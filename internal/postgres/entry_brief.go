@@ -9,6 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/path/finish"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 // The columns of an entry without its strings, for views that show many: of a live run r, of an ended run h in history,
@@ -43,7 +45,7 @@ type briefRow struct {
 
 func (b *briefRow) into() []any {
 	return []any{
-		raw(&b.id), &b.e.DueAt, &b.e.Seq, &b.e.Version, &b.e.RunAt, &b.started, &b.e.EndedAt, &b.state, &b.ended,
+		store.Raw(&b.id), &b.e.DueAt, &b.e.Seq, &b.e.Version, &b.e.RunAt, &b.started, &b.e.EndedAt, &b.state, &b.ended,
 		&b.e.Attempt, &b.e.Origin, &b.dueTo, &b.count, &b.reason, &b.first, &b.undelivered,
 		&b.now,
 	}
@@ -54,7 +56,7 @@ func (b *briefRow) entry() (job.Entry, error) {
 	e := b.e
 	e.Job, e.Partition = b.id, job.PartitionOf(b.id)
 	e.DueAt, e.RunAt, e.EndedAt = e.DueAt.UTC(), e.RunAt.UTC(), e.EndedAt.UTC()
-	e.StartedAt, e.DueTo, e.Reason = deref(b.started).UTC(), deref(b.dueTo).UTC(), job.Reason(text(b.reason))
+	e.StartedAt, e.DueTo, e.Reason = store.OrZero(b.started).UTC(), store.OrZero(b.dueTo).UTC(), job.Reason(store.OrZero(b.reason))
 	if b.count != nil {
 		e.Count = *b.count
 	}
@@ -64,7 +66,7 @@ func (b *briefRow) entry() (job.Entry, error) {
 		e.Status = job.EndedStatus(b.ended)
 	}
 	if len(b.first) > 0 {
-		var first attemptRecord
+		var first finish.AttemptRecord
 		if err := json.Unmarshal(b.first, &first); err != nil {
 			return e, fmt.Errorf("read the first attempt of a run: %w", err)
 		}

@@ -1,8 +1,6 @@
 package postgres_test
 
 import (
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -27,32 +25,24 @@ func TestListsByDueTimeWalkTheirIndexes(t *testing.T) {
 			ON CONFLICT DO NOTHING`,
 		namespace,
 	)
+	before := b.now().Add(48 * time.Hour)
 	sent := r.during(func() {
 		page, err := b.store.ListJobs(
 			t.Context(),
-			job.ListParams{Namespace: namespace, Due: &job.DueRange{Before: b.now().Add(48 * time.Hour)}, Limit: 100},
+			job.ListParams{Namespace: namespace, Due: &job.DueRange{Before: before}, Limit: 100},
 		)
 		require.NoError(t, err)
 		require.Len(t, page.Jobs, 100)
 	})
-	begin := slices.IndexFunc(sent, func(s statement) bool { return strings.Contains(s.sql, "FROM cursor c\n") })
-	require.Positive(t, begin)
+	require.LessOrEqual(t, r.trips, 2)
 	for _, statistics := range []string{"never analysed", "analysed"} {
 		for _, mode := range []string{"force_custom_plan", "force_generic_plan"} {
-			ways := b.explain(sent[begin-1:begin+2], mode)
-			for i := range ways { // PostgreSQL 18 skips over due_at
-				ways[i] = strings.Replace(
-					ways[i], "run by partition job_id seq", "run by partition job_id due_at seq", 1,
-				)
-			}
 			require.Equal(t, []string{
 				"cursor by namespace_id plan_at", "cursor by partition id", "job by namespace_id plan_from",
-				"job by partition cursor_id id", "queue", "run by partition job_id due_at seq",
-			}, ways, "%s, %s", statistics, mode)
+				"job by partition cursor_id id",
+			}, b.explain(sent[:2], mode), "%s, %s", statistics, mode)
 		}
 		b.exec(`ANALYZE job, cursor`)
 	}
-	b.exec(`UPDATE job SET plan_from = now() - interval '1 day'`)
-	starts := slices.IndexFunc(sent, func(s statement) bool { return strings.Contains(s.sql, "j.plan_from > now()") })
-	require.Less(t, b.blocks(sent[begin-1], sent[starts]), 100, "jobs that have started are not read")
+	require.Less(t, b.blocks(sent[0], sent[1]), 1_000, "a page reads what it shows")
 }

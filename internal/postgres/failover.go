@@ -10,6 +10,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/path/finish"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 // server is what a renewal learns about the server.
@@ -109,11 +111,11 @@ UPDATE failover SET lost = lost OR $2, synchronous = synchronous AND $3,
 WHERE timeline = $1
 RETURNING timeline_before, noticed_at, received_until, synchronous, lost`,
 			s.timeline, l.lost, synchronous).Scan(&f.Before, &f.Noticed, &received, &f.Synchronous, &f.Lost)
-		if noRows(err) {
+		if store.NoRows(err) {
 			f = nil
 			return nil
 		}
-		f.Received = deref(received)
+		f.Received = store.OrZero(received)
 		return err
 	})
 	return f, first, err
@@ -126,7 +128,7 @@ SELECT partition, job_id, due_at, seq, attempt, session_id FROM run
 WHERE state = 1 /* running */ AND session_id = $1 AND handler IS NULL
 LIMIT $2`, session, limit)
 	if err == nil {
-		lost, err = collectLost(rows, "the database failed over and lost its completion")
+		lost, err = finish.CollectLost(rows, "the database failed over and lost its completion")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("find forgotten runs: %w", err)

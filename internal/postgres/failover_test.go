@@ -10,7 +10,6 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/pgtest"
-	"github.com/belfry-dev/belfry/internal/postgres"
 )
 
 // failOver makes the database look like the primary of another timeline, later or earlier by some.
@@ -52,7 +51,7 @@ func TestFailoversAreListed(t *testing.T) {
 			}
 			for range 2 {
 				if _, err = b.store.Renew(t.Context(), session, time.Hour, true); err != nil {
-					require.ErrorIs(t, err, postgres.ErrSessionExpired)
+					require.ErrorIs(t, err, job.ErrSessionExpired)
 					session = uuid.New()
 					_, err = b.store.Register(t.Context(), session, "node", time.Hour)
 					require.NoError(t, err)
@@ -126,7 +125,7 @@ func TestWorkersAdoptTheirRunsAfterAFailover(t *testing.T) {
 	_, err = b.store.Renew(t.Context(), b.session, time.Hour, true)
 	require.NoError(t, err)
 	_, _, err = b.store.Heartbeat(t.Context(), w, time.Minute, known)
-	require.ErrorIs(t, err, postgres.ErrSessionExpired)
+	require.ErrorIs(t, err, job.ErrSessionExpired)
 	o.Adopt, o.Runs = w.ID, known
 	w, gone, err = b.store.OpenSession(t.Context(), o)
 	require.NoError(t, err)

@@ -27,15 +27,9 @@ type fenceBundle struct {
 
 func setupFence(t *testing.T, due schedule.Spec) *fenceBundle {
 	t.Helper()
-	b := &fenceBundle{pool: pgtest.New(t), session: uuid.New()}
+	b := &fenceBundle{pool: pgtest.New(t)}
 	b.store = pgtest.NewStore(b.pool)
-	require.NoError(t, b.store.CreateHistory(t.Context(), 1))
-	_, err := b.store.Register(t.Context(), b.session, "node", time.Hour)
-	require.NoError(t, err)
-	owned, err := b.store.Ownerships(t.Context())
-	require.NoError(t, err)
-	_, err = b.store.Take(t.Context(), b.session, owned)
-	require.NoError(t, err)
+	b.session, _ = b.store.Own(t)
 	j, err := b.store.CreateJob(t.Context(), job.CreateParams{
 		Namespace: uuid.New(), Actor: "test",
 		Definition: job.Definition{

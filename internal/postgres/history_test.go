@@ -80,6 +80,51 @@ func TestDaysOfHistoryBehindAReader(t *testing.T) {
 	require.Equal(t, had+1, days(t, b.pool, "run_history"))
 }
 
+// TestADayThatTheArchiveNeedsIsNotDropped: neither one that it does not have, nor one that gets a row while the drop waits.
+func TestADayThatTheArchiveNeedsIsNotDropped(t *testing.T) {
+	t.Parallel()
+	b := setupJobs(t)
+	server := pgtest.NewStore(pgtest.AsServer(t, b.pool))
+	j := b.create(definition("a", everyHour))
+	day := b.now().Truncate(24*time.Hour).AddDate(0, 0, -40)
+	b.keepHistoryDay(day)
+	table := day.Format("run_history_20060102")
+	there := func() bool { return b.count(`pg_class WHERE relname = $1`, table) == 1 }
+	drop := func() {
+		if dropped, err := server.DropHistory(t.Context(), 30*24*time.Hour); err != nil {
+			assert.ErrorIs(t, err, job.ErrInUse)
+		} else {
+			assert.Empty(t, dropped)
+		}
+	}
+	b.exec(`UPDATE archive_setting SET required = true`)
+	drop()
+	require.True(t, there())
+
+	require.Equal(t, 1, b.count(`belfry_close_history() d WHERE d = $1`, day))
+	b.exec(`UPDATE archive_day SET archived_at = now()`)
+	tx, err := b.pool.Begin(t.Context())
+	require.NoError(t, err)
+	_, err = tx.Exec(t.Context(), `
+INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, ended_at, ended, attempt, origin, status, queue_id)
+SELECT partition, 0, 1, id, $2, $2, $2, 1, 1, 0, 0, queue_id FROM job WHERE id = $1`, j.ID, day)
+	require.NoError(t, err)
+	done := make(chan struct{})
+	go func() { defer close(done); drop() }()
+	require.Eventually(t, func() bool { // it waits, or has given up
+		select {
+		case <-done:
+			return true
+		default:
+			return waiting(t, b.pool) > 0
+		}
+	}, clocktest.Allow(10*time.Second), time.Millisecond)
+	require.NoError(t, tx.Commit(t.Context()))
+	<-done
+	drop()
+	require.True(t, there())
+}
+
 // sameIndexes lists the indexes of history and output that are not on a day, or with other options.
 const sameIndexes = `
 SELECT coalesce(array_agg(format('%s on %s', i.indexrelid::regclass, d.inhrelid::regclass)), '{}')

@@ -4,16 +4,13 @@ import (
 	"context"
 	"crypto/subtle"
 	"fmt"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/store"
 )
-
-// responsesKept is how long the response to a request with an idempotency key is stored.
-const responsesKept = 24 * time.Hour
 
 // claimResponse waits for a concurrent request with the same key. It replaces a response that is too old.
 const claimResponse = `
@@ -31,8 +28,8 @@ func replayOrClaim(ctx context.Context, tx pgx.Tx, namespace uuid.UUID, o *job.I
 	if o == nil {
 		return nil
 	}
-	err := tx.QueryRow(ctx, claimResponse, namespace, o.Key, o.Part, o.Request[:], responsesKept).Scan(&o.Since)
-	if !noRows(err) {
+	err := tx.QueryRow(ctx, claimResponse, namespace, o.Key, o.Part, o.Request[:], job.KeepResponses).Scan(&o.Since)
+	if !store.NoRows(err) {
 		return err
 	}
 	var request []byte
@@ -40,7 +37,7 @@ func replayOrClaim(ctx context.Context, tx pgx.Tx, namespace uuid.UUID, o *job.I
 	err = tx.QueryRow(ctx, `SELECT request_hash, body, created_at FROM idempotent_response
 		WHERE namespace_id = $1 AND key = $2 AND part = $3`, namespace, o.Key, o.Part).Scan(&request, &body, &o.Since)
 	switch {
-	case noRows(err):
+	case store.NoRows(err):
 		return errMoved // it was removed meanwhile
 	case err != nil:
 		return err
@@ -65,18 +62,4 @@ func storeResponse(ctx context.Context, tx pgx.Tx, namespace uuid.UUID, o *job.I
 	_, err = tx.Exec(ctx, `UPDATE idempotent_response SET body = $4
 		WHERE namespace_id = $1 AND key = $2 AND part = $3`, namespace, o.Key, o.Part, string(body))
 	return err
-}
-
-// DropIdempotentResponses removes up to limit responses that are too old, and returns how many it removed.
-func (e *Engine) DropIdempotentResponses(ctx context.Context, limit int) (int, error) {
-	gone, err := e.db.Exec(ctx, `
-DELETE FROM idempotent_response WHERE ctid = ANY (ARRAY(
-    SELECT ctid FROM idempotent_response
-    WHERE created_at < now() - $1::interval AND belfry_clock_trusted()
-    ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED))`,
-		responsesKept, limit)
-	if err != nil {
-		return 0, fmt.Errorf("drop old responses: %w", err)
-	}
-	return int(gone.RowsAffected()), nil
 }

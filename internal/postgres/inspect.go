@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/doctor"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 // inspectServer needs no schema. Statistics of other roles are hidden from a role without pg_read_all_stats. The
@@ -75,6 +76,9 @@ func (a *Admin) Inspect(ctx context.Context) (d doctor.Database, c *doctor.Clust
 		}
 		return d, nil, err
 	}
+	if err := a.db.QueryRow(ctx, unreleased).Scan(&d.SchemaUnreleased); err != nil {
+		return d, nil, fmt.Errorf("read the schema: %w", err)
+	}
 	if err := a.db.QueryRow(ctx, oldestSchema).Scan(&d.SchemaOldest); err != nil && !undefined(err) {
 		return d, nil, fmt.Errorf("read the oldest schema that nodes must know: %w", err)
 	}
@@ -90,7 +94,7 @@ func (a *Admin) Inspect(ctx context.Context) (d doctor.Database, c *doctor.Clust
 }
 
 // undefined returns whether a statement names a table or a column that is not there.
-func undefined(err error) bool { return Code(err) == "42P01" || Code(err) == "42703" }
+func undefined(err error) bool { return store.Code(err) == "42P01" || store.Code(err) == "42703" }
 
 func (a *Admin) inspectServer(ctx context.Context, d *doctor.Database) error {
 	var open, prepared float64 // seconds
@@ -122,10 +126,10 @@ func (a *Admin) inspectServer(ctx context.Context, d *doctor.Database) error {
 	var batch pgx.Batch
 	batch.Queue(`SELECT set_config('work_mem', '64kB', true), set_config('temp_tablespaces', '', true)`)
 	batch.Queue(probeDisk)
-	if err = a.db.SendBatch(ctx, &batch).Close(); Refusals[Code(err)] != "" {
+	if err = a.db.SendBatch(ctx, &batch).Close(); Refusals[store.Code(err)] != "" {
 		d.CannotWrite = err.Error()
 		return nil
-	} else if Code(err) == tempFileLimit {
+	} else if store.Code(err) == tempFileLimit {
 		return nil
 	}
 	return err
@@ -159,7 +163,7 @@ SELECT (SELECT trusted_at FROM cluster),
              WHERE k.revoked_at IS NULL AND k.expires_at BETWEEN now() AND now() + interval '7 days'
              ORDER BY 1 LIMIT 10),
        coalesce(f.timeline, 0), f.noticed_at, (SELECT required FROM archive_setting), ` + archiveBehind + `,
-       (SELECT backed_up_at FROM cluster WHERE only_row), (SELECT held_from < held_until FROM cluster WHERE only_row),
+       (SELECT backed_up_at FROM cluster WHERE only_row), (SELECT held_until > '-infinity' FROM cluster WHERE only_row),
        coalesce((SELECT sealed IS NULL FROM cluster_key ORDER BY use_at DESC LIMIT 1), false),
        ARRAY(SELECT c.relname::text FROM pg_class c, pg_options_to_table(c.reloptions) o
              WHERE c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'job'::regclass)
@@ -268,11 +272,11 @@ func (a *Admin) inspectCluster(ctx context.Context) (*doctor.Cluster, error) {
 	); err != nil {
 		return nil, err
 	}
-	c.TrustedAt = deref(trusted)
+	c.TrustedAt = store.OrZero(trusted)
 	n := &c.Newest
 	err := a.db.QueryRow(ctx, inspectFindings, doctor.MaxFindings).Scan(
-		&c.Findings, &n.Namespace, raw(&n.Job), &n.DueAt, &n.Kind, &n.FoundAt)
-	if err != nil && !noRows(err) {
+		&c.Findings, &n.Namespace, store.Raw(&n.Job), &n.DueAt, &n.Kind, &n.FoundAt)
+	if err != nil && !store.NoRows(err) {
 		return nil, err
 	}
 	rows, err := a.db.Query(ctx, inspectKinds)
@@ -299,21 +303,22 @@ func (a *Admin) inspectCluster(ctx context.Context) (*doctor.Cluster, error) {
 
 // Nodes returns what the live nodes report about themselves.
 func (a *Admin) Nodes(ctx context.Context) ([]doctor.Node, error) {
-	rows, err := a.db.Query(ctx, `SELECT name, info FROM session
+	rows, err := a.db.Query(ctx, `SELECT name, started_at, info FROM session
 		WHERE queue_id IS NULL /* nodes */ AND expires_at > now() ORDER BY name, id`)
 	if err != nil {
 		return nil, err
 	}
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (n doctor.Node, err error) {
 		var name string
+		var started time.Time
 		var info []byte
-		if err := row.Scan(&name, &info); err != nil {
+		if err := row.Scan(&name, &started, &info); err != nil {
 			return n, err
 		}
 		if info != nil {
 			err = json.Unmarshal(info, &n)
 		}
-		n.Name = name
+		n.Name, n.StartedAt = name, started
 		return n, err
 	})
 }

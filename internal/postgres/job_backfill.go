@@ -8,8 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
 	"github.com/belfry-dev/belfry/internal/schedule"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 // selectKnown reads what the ledger has of a job in a range of due times: the highest sequence number of each, and
@@ -19,7 +19,7 @@ SELECT due_at, max(seq), bool_or(ran)
 FROM (SELECT r.due_at, r.seq, true AS ran FROM run r
       WHERE r.partition = $1 AND r.job_id = $2 AND r.due_at >= $3 AND r.due_at <= $4
       UNION ALL
-      SELECT h.due_at, h.seq, h.ended <> 4 /* skipped */ FROM run_history_all h
+      SELECT h.due_at, h.seq, h.ended <> 4 /* skipped */ FROM run_history h
       WHERE h.job_id = $2 AND h.due_at >= $3 AND h.due_at <= $4) k
 GROUP BY due_at`
 
@@ -48,16 +48,17 @@ func (a *API) BackfillJob(ctx context.Context, o job.BackfillParams) (out job.Ba
 		})
 		return out, err
 	}
-	add := addParams{o.Namespace, what, min(max(o.Max, 1), job.MaxBackfill), o.Idempotent}
-	err = a.adding(ctx, add, func(tx pgx.Tx, may *addition) error {
+	err = a.retrying(ctx, o.Namespace, what, func(tx pgx.Tx) error {
+		if err := replayOrClaim(ctx, tx, o.Namespace, o.Idempotent); err != nil {
+			return err
+		}
 		b := backfill{tx: tx, order: o, seq: map[time.Time]int16{}}
 		if err := b.lock(ctx); err != nil {
 			return err
 		}
-		if out, err = b.create(ctx, may.n); err != nil {
+		if out, err = b.create(ctx); err != nil {
 			return err
 		}
-		may.unused = may.n - out.Runs
 		if err := storeResponse(ctx, tx, o.Namespace, o.Idempotent, out); err != nil {
 			return err
 		}
@@ -90,7 +91,7 @@ func (b *backfill) lock(ctx context.Context) error {
 		return err
 	}
 	if o.IfVersion != 0 && o.IfVersion != b.job.Version {
-		return fmt.Errorf("%w: the job has version %d, not %d", ErrConflict, b.job.Version, o.IfVersion)
+		return fmt.Errorf("%w: the job has version %d, not %d", job.ErrConflict, b.job.Version, o.IfVersion)
 	}
 	if err := b.tx.QueryRow(ctx, readClock).Scan(&b.now); err != nil {
 		return err
@@ -99,13 +100,13 @@ func (b *backfill) lock(ctx context.Context) error {
 	return o.Validate(b.now)
 }
 
-// create creates up to most runs, as many as the job may get.
-func (b *backfill) create(ctx context.Context, most int) (job.BackfillResult, error) {
-	room, err := roomForRuns(ctx, b.tx, job.LeaveToOthers, job.Key{Partition: b.job.Partition, Job: b.job.ID})
+// create creates as many runs as the job may get.
+func (b *backfill) create(ctx context.Context) (job.BackfillResult, error) {
+	most, err := runsToAdd(ctx, b.tx, job.LeaveToOthers, job.Key{Partition: b.job.Partition, Job: b.job.ID})
 	if err != nil {
 		return job.BackfillResult{}, err
 	}
-	b.order.Max = min(b.order.Max, most, room)
+	b.order.Max = min(b.order.Max, most)
 	due, out, err := b.choose(ctx)
 	if err != nil || len(due) == 0 {
 		return out, err
@@ -116,7 +117,7 @@ func (b *backfill) create(ctx context.Context, most int) (job.BackfillResult, er
 		runAt[i] = b.now.Add(time.Duration(i) * time.Duration(b.order.Pace))
 	}
 	if _, err = b.tx.Exec(ctx, insertBackfilled, b.job.Partition, b.job.ID, seq, due, runAt); err == nil {
-		pool.WakeOf(b.tx).Add(b.job.Partition, b.job.queueID, b.job.Target.Handler() != "")
+		store.WakeOf(b.tx).Add(b.job.Partition, b.job.queueID, b.job.Target.Handler() != "")
 	}
 	return out, err
 }

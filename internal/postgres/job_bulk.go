@@ -11,6 +11,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 // CreateJobs saves many jobs of different names in one transaction, each as CreateJob would. Jobs that are invalid or whose name is taken
@@ -27,7 +28,7 @@ func (a *API) CreateJobs(ctx context.Context, o job.BulkParams) ([]job.BulkResul
 	}
 	work := func(tx pgx.Tx) error { return a.createJobs(ctx, tx, &o, jobs, made) }
 	err := a.retrying(ctx, o.Namespace, "create jobs", work)
-	for try := 1; Code(err) == "23505" && try < maxTries; try++ { // another transaction took a name after takenNames
+	for try := 1; store.Code(err) == "23505" && try < maxTries; try++ { // another transaction took a name after takenNames
 		err = a.retrying(ctx, o.Namespace, "create jobs", work)
 	}
 	if err == nil && o.Replace {
@@ -82,11 +83,11 @@ func (a *API) createJobs(
 		case taken[n.definition.Name] != uuid.Nil:
 			made[i] = job.BulkResult{
 				Exists: taken[n.definition.Name],
-				Err:    fmt.Errorf("%w: a job named %q already exists", ErrConflict, n.definition.Name),
+				Err:    fmt.Errorf("%w: a job named %q already exists", job.ErrConflict, n.definition.Name),
 			}
 		case o.Jobs[i].IfVersion != 0:
 			made[i] = job.BulkResult{Err: fmt.Errorf(
-				"%w: the job %q no longer exists; version %d of it was read", ErrConflict, n.definition.Name,
+				"%w: the job %q no longer exists; version %d of it was read", job.ErrConflict, n.definition.Name,
 				o.Jobs[i].IfVersion,
 			)}
 		default:
@@ -163,7 +164,7 @@ type creation struct {
 // checkQuotas is called last: see [additions.check]. Whoever has no quota, and creates no queue, pays nothing under the
 // lock of the audit log.
 func (c *creation) checkQuotas(ctx context.Context) error {
-	if len(c.quotas) == 0 && c.adds[access.QuotaQueues] == 0 {
+	if len(c.quotas) == 0 && c.adds[access.CapQueues] == 0 {
 		return nil
 	}
 	return c.adds.check(ctx, c.tx, c.namespace)
@@ -174,7 +175,6 @@ func (c *creation) create(ctx context.Context) (err error) {
 	queues := make([]string, len(c.jobs))
 	for i, n := range c.jobs {
 		queues[i] = n.definition.Queue
-		c.adds[access.QuotaStorage] += n.definition.stored()
 	}
 	var created int64
 	if c.queues, created, err = findQueues(ctx, c.tx, c.namespace, queues, c.adds); err != nil {
@@ -184,7 +184,7 @@ func (c *creation) create(ctx context.Context) (err error) {
 		return err
 	}
 	if created > 0 { // they are counted from now on
-		c.adds[access.QuotaQueues] = created
+		c.adds[access.CapQueues] = created
 	}
 	var rows jobRows
 	var runs runRows
@@ -212,12 +212,12 @@ func (c *creation) decide(n *newJob, rows *jobRows, runs *runRows, skipped *skip
 	if err != nil {
 		return err
 	}
-	due, left := limited(append(due, ahead...), d.runsLeft(0))
-	state, endAt := n.cursor.left(d.endAt, left, due, c.now)
+	due = append(due, ahead...)
+	state, endAt := n.cursor.left(d.endAt, due, c.now)
 	j.State = state
 	j.NextDue = n.cursor.nextDue(j.State, due, planFrom, d)
 	queue := c.queues[d.Queue]
-	rows.add(n, queue, left, planFrom, endAt)
+	rows.add(n, queue, planFrom, endAt)
 	of := d.runsOf(j, queue)
 	runs.add(of, due, c.now)
 	skipped.add(of, skips)
@@ -235,19 +235,15 @@ type jobRows struct {
 	key                                             []*int64
 	keyMax                                          []*int32
 	jitter, timeout                                 []int64
-	maxRuns                                         []int32
-	runsLeft                                        []*int32
 	planFrom                                        []time.Time
 	endAt                                           []*time.Time
 	name, kind, config, spec, policy, labels, whole []string
 	payload, handler                                []*string
-	keep, keepHistory, deadline                     []*time.Duration
-	keepFailures                                    []*int16
-	keepsRuns                                       bool // of any job
+	keep, deadline                                  []*time.Duration
 	description, owner                              []string
 }
 
-func (r *jobRows) add(n *newJob, queue int32, left *int32, planFrom time.Time, endAt *time.Time) {
+func (r *jobRows) add(n *newJob, queue int32, planFrom time.Time, endAt *time.Time) {
 	j, d := &n.job, n.definition
 	r.partition, r.id = append(r.partition, j.Partition), append(r.id, pgtype.UUID{Bytes: j.ID, Valid: true})
 	r.cursor, r.queue = append(r.cursor, n.cursor.id), append(r.queue, queue)
@@ -255,7 +251,6 @@ func (r *jobRows) add(n *newJob, queue int32, left *int32, planFrom time.Time, e
 	r.priority = append(r.priority, d.Priority)
 	r.admit = append(r.admit, int16(d.AdmitRule()))
 	r.jitter, r.timeout = append(r.jitter, d.jitter.Milliseconds()), append(r.timeout, d.timeoutMS())
-	r.maxRuns, r.runsLeft = append(r.maxRuns, d.MaxRuns), append(r.runsLeft, left)
 	r.planFrom, r.endAt = append(r.planFrom, planFrom), append(r.endAt, endAt)
 	r.name, r.kind, r.config = append(r.name, d.Name), append(r.kind, d.Target.Kind), append(r.config, d.text.config)
 	r.spec = append(r.spec, d.text.schedule)
@@ -263,9 +258,6 @@ func (r *jobRows) add(n *newJob, queue int32, left *int32, planFrom time.Time, e
 	r.labels = append(r.labels, d.text.labels)
 	r.whole = append(r.whole, d.text.whole)
 	r.payload, r.keep = append(r.payload, d.payload), append(r.keep, d.keep())
-	r.keepsRuns = r.keepsRuns || d.keepsRuns()
-	r.keepHistory = append(r.keepHistory, d.keepHistory())
-	r.keepFailures = append(r.keepFailures, d.keepFailures())
 	r.deadline = append(r.deadline, d.deadline())
 	r.handler = append(r.handler, d.handler())
 	r.description, r.owner = append(r.description, d.Description), append(r.owner, d.Owner)
@@ -274,18 +266,16 @@ func (r *jobRows) add(n *newJob, queue int32, left *int32, planFrom time.Time, e
 
 const insertJobRows = `
 INSERT INTO job (namespace_id, version, created_at, updated_at, created_by, updated_by, finished_at, partition, id,
-                 cursor_id, queue_id, state, priority, admit, jitter_ms, timeout_ms, max_runs, runs_left, plan_from,
-                 end_at, name, target_kind, target_config, payload, schedule, policy, labels, keep_finished_for,
-                 concurrency_key, concurrency_max, handler, description, owner, keep_history, keep_failures, deadline)
-SELECT $1, 1, $2, $2, $27, $27, CASE WHEN r.state = 3 /* finished */ THEN $2::timestamptz END, r.*
+                 cursor_id, queue_id, state, priority, admit, jitter_ms, timeout_ms, plan_from, end_at, name,
+                 target_kind, target_config, payload, schedule, policy, labels, keep_finished_for, concurrency_key,
+                 concurrency_max, handler, description, owner, deadline)
+SELECT $1, 1, $2, $2, $25, $25, CASE WHEN r.state = 3 /* finished */ THEN $2::timestamptz END, r.*
 FROM (SELECT unnest($3::smallint[]), unnest($4::uuid[]), unnest($5::bigint[]), unnest($6::integer[]),
              unnest($7::smallint[]) AS state, unnest($8::smallint[]), unnest($9::smallint[]), unnest($10::integer[]),
-             unnest($11::integer[]), unnest($12::integer[]), unnest($13::integer[]), unnest($14::timestamptz[]),
-             unnest($15::timestamptz[]), unnest($16::text[]), unnest($17::text[]), unnest($18::text[]),
-             unnest($19::text[]), unnest($20::text[]), unnest($21::text[]), unnest($22::text[])::jsonb,
-             unnest($23::interval[]), unnest($24::bigint[]), unnest($25::integer[]), unnest($26::text[]),
-             unnest($28::text[]), unnest($29::text[]), unnest($30::interval[]), unnest($31::smallint[]),
-             unnest($32::interval[])) r`
+             unnest($11::integer[]), unnest($12::timestamptz[]), unnest($13::timestamptz[]), unnest($14::text[]),
+             unnest($15::text[]), unnest($16::text[]), unnest($17::text[]), unnest($18::text[]), unnest($19::text[]),
+             unnest($20::text[])::jsonb, unnest($21::interval[]), unnest($22::bigint[]), unnest($23::integer[]),
+             unnest($24::text[]), unnest($26::text[]), unnest($27::text[]), unnest($28::interval[])) r`
 
 const insertVersions = `
 INSERT INTO job_version (namespace_id, version, actor, created_at, partition, job_id, definition, timeout_ms)
@@ -294,12 +284,9 @@ SELECT $1, 1, $2, $3, unnest($4::smallint[]), unnest($5::uuid[]), unnest($6::tex
 func (r *jobRows) insert(batch *pgx.Batch, c *creation) {
 	batch.Queue(
 		insertJobRows, c.namespace, c.now, r.partition, r.id, r.cursor, r.queue, r.state, r.priority, r.admit,
-		r.jitter, r.timeout, r.maxRuns, r.runsLeft, r.planFrom, r.endAt, r.name, r.kind, r.config, r.payload, r.spec,
+		r.jitter, r.timeout, r.planFrom, r.endAt, r.name, r.kind, r.config, r.payload, r.spec,
 		r.policy, r.labels, r.keep, r.key, r.keyMax, r.handler, c.actor, r.description, r.owner,
-		r.keepHistory, r.keepFailures, r.deadline,
+		r.deadline,
 	)
-	if r.keepsRuns {
-		batch.Queue(noteRule, c.namespace)
-	}
 	batch.Queue(insertVersions, c.namespace, c.actor, c.now, r.partition, r.id, r.whole, r.timeout)
 }

@@ -43,7 +43,7 @@ func findQueues(
 			return nil, 0, errMoved
 		}
 		missing := slices.DeleteFunc(slices.Clone(names), func(name string) bool { _, ok := found[name]; return ok })
-		all := additions{access.QuotaQueues: int64(len(missing))}
+		all := additions{access.CapQueues: int64(len(missing))}
 		maps.Copy(all, adds)
 		if err := all.refuse(ctx, tx, namespace); err != nil {
 			return nil, 0, err

@@ -13,11 +13,11 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 // errMoved: the job got another cursor between the statement that read its cursor and the one that locked it.
-var errMoved = fmt.Errorf("%w: the job is changed by others all the time", ErrConflict)
+var errMoved = fmt.Errorf("%w: the job is changed by others all the time", job.ErrConflict)
 
 // maxTries bounds the transactions of one change. Each failed try means that another transaction succeeded.
 const maxTries = 20
@@ -26,9 +26,9 @@ const maxTries = 20
 func (a *API) retrying(ctx context.Context, namespace uuid.UUID, what string, work func(pgx.Tx) error) error {
 	work = a.step.around(ctx, work)
 	for try := 1; ; try++ {
-		err := a.db.Tx(ctx, pool.In(namespace, pool.KeyLookups), what, work)
-		code := Code(err)
-		again := errors.Is(err, errMoved) || code == deadlockDetected || code == "40001" // serialization failure
+		err := a.db.Tx(ctx, store.In(namespace, store.KeyLookups), what, work)
+		code := store.Code(err)
+		again := errors.Is(err, errMoved) || code == store.DeadlockDetected || code == "40001" // serialization failure
 		if !again || try == maxTries || ctx.Err() != nil {
 			return err
 		}
@@ -96,13 +96,13 @@ func (s *changes) lock(
 	for i := range orders {
 		keys[i] = job.Key{Partition: job.PartitionOf(orders[i].ID), Job: orders[i].ID}
 	}
-	slices.SortFunc(keys, compareKeys)
-	k := splitKeys(keys)
+	slices.SortFunc(keys, store.CompareKeys)
+	k := store.SplitKeys(keys)
 	var others cursorColumns
 	for _, at := range to {
 		others.partition, others.key = append(others.partition, at.partition), append(others.key, at.key[:])
 	}
-	rows, err := s.tx.Query(ctx, lockCursorsOf, namespace, k.partition, k.job, others.partition, others.key)
+	rows, err := s.tx.Query(ctx, lockCursorsOf, namespace, k.Partition, k.Job, others.partition, others.key)
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +110,7 @@ func (s *changes) lock(
 	if err := collectCursors(rows, s.cursors); err != nil {
 		return nil, err
 	}
-	if rows, err = s.tx.Query(ctx, lockJobRows, namespace, k.partition, k.job); err != nil {
+	if rows, err = s.tx.Query(ctx, lockJobRows, namespace, k.Partition, k.Job); err != nil {
 		return nil, err
 	}
 	jobs, err := pgx.CollectRows(rows, scanJob)
@@ -124,7 +124,7 @@ func (s *changes) lock(
 		}
 	}
 	key := func(c *change) job.Key { return job.Key{Partition: c.job.Partition, Job: c.job.ID} }
-	sorted := slices.SortedFunc(slices.Values(out), func(x, y *change) int { return compareKeys(key(x), key(y)) })
+	sorted := slices.SortedFunc(slices.Values(out), func(x, y *change) int { return store.CompareKeys(key(x), key(y)) })
 	return out, s.readClock(ctx, sorted, lockRuns)
 }
 
@@ -132,7 +132,7 @@ func (s *changes) lock(
 func (s *changes) changeOf(o job.ChangeParams, jobs []jobRow) (*change, error) {
 	at := slices.IndexFunc(jobs, func(j jobRow) bool { return j.ID == o.ID })
 	if at < 0 {
-		return nil, ErrNotFound
+		return nil, job.ErrNotFound
 	}
 	c := &change{changes: s, order: o, job: jobs[at]}
 	c.job.NextDue = c.job.nextDue()
@@ -151,7 +151,7 @@ func (s *changes) changeOf(o job.ChangeParams, jobs []jobRow) (*change, error) {
 }
 
 func (c *change) stale() error {
-	return fmt.Errorf("%w: the job has version %d and was changed since it was read", ErrConflict, c.job.Version)
+	return fmt.Errorf("%w: the job has version %d and was changed since it was read", job.ErrConflict, c.job.Version)
 }
 
 // lockToCome locks the runs by schedule that are still to come, and returns the latest due time of those that were
@@ -190,9 +190,9 @@ func (s *changes) readClock(ctx context.Context, of []*change, lockRuns string) 
 	}
 	for i, c := range of {
 		c.now = clock.UTC()
-		for _, t := range []time.Time{c.job.UpdatedAt.Add(instant), deref(started[i])} {
+		for _, t := range []time.Time{c.job.UpdatedAt.Add(store.Instant), store.OrZero(started[i])} {
 			if t.Sub(clock) <= maxAhead {
-				c.now = later(c.now, t.UTC())
+				c.now = store.Later(c.now, t.UTC())
 			}
 		}
 	}
@@ -214,7 +214,7 @@ const readClock = `SELECT belfry_clock()`
 
 // now reads the database's clock.
 func (a *API) now(ctx context.Context, namespace uuid.UUID) (now time.Time, err error) {
-	err = a.db.Query(ctx, pool.In(namespace), func(rows pgx.Rows) error {
+	err = a.db.Query(ctx, store.In(namespace), func(rows pgx.Rows) error {
 		now, err = pgx.CollectExactlyOneRow(rows, pgx.RowTo[time.Time])
 		return err
 	}, `SELECT clock_timestamp()`)
@@ -252,11 +252,4 @@ func orNull(t time.Time) *time.Time {
 		return nil
 	}
 	return &t
-}
-
-func deref(t *time.Time) time.Time {
-	if t == nil {
-		return time.Time{}
-	}
-	return *t
 }

@@ -66,15 +66,6 @@ func newJobOf(id uuid.UUID, d job.Definition) (n *newJob, err error) {
 	return &newJob{job: job.Job{ID: id, Partition: job.PartitionOf(id)}, definition: checked}, nil
 }
 
-// runsLeft returns how many runs max_runs still allows after used runs; nil: no limit.
-func (d *definition) runsLeft(used int32) *int32 {
-	if d.MaxRuns == 0 {
-		return nil
-	}
-	left := max(d.MaxRuns-used, 0)
-	return &left
-}
-
 // nameTaken turns the violation of a unique name or id into an error for the user.
 func nameTaken(err error, name string) error {
 	server, ok := errors.AsType[*pgconn.PgError](err)
@@ -82,8 +73,8 @@ func nameTaken(err error, name string) error {
 	case !ok || server.Code != "23505": // unique_violation
 		return err
 	case server.ConstraintName == "job_name_key":
-		return fmt.Errorf("%w: a job named %q already exists; replace it with PUT, or change it with PATCH", ErrConflict, name)
+		return fmt.Errorf("%w: a job named %q already exists; replace it with PUT, or change it with PATCH", job.ErrConflict, name)
 	default:
-		return fmt.Errorf("%w: there is such a job already (%s)", ErrConflict, server.ConstraintName)
+		return fmt.Errorf("%w: there is such a job already (%s)", job.ErrConflict, server.ConstraintName)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres"
 	"github.com/belfry-dev/belfry/internal/problem"
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
@@ -22,9 +21,9 @@ func TestCreateRefuses(t *testing.T) {
 		return err
 	}
 	err := create(b.namespace, uuid.Nil, definition("a", everyHour))
-	require.ErrorIs(t, err, postgres.ErrConflict)
+	require.ErrorIs(t, err, job.ErrConflict)
 	require.ErrorContains(t, err, `"a"`)
-	require.ErrorIs(t, create(b.namespace, first.ID, definition("b", everyHour)), postgres.ErrConflict)
+	require.ErrorIs(t, create(b.namespace, first.ID, definition("b", everyHour)), job.ErrConflict)
 	require.NoError(t, create(uuid.New(), uuid.Nil, definition("a", everyHour)), "a name belongs to its namespace")
 	err = create(b.namespace, uuid.Nil, definition("", schedule.Spec{Cron: "61 * * * *"}))
 	require.Len(t, problem.All(err), 2, "all that is wrong")
@@ -96,21 +95,6 @@ func TestCreateWritesWhatThePlannerHasPassed(t *testing.T) {
 		dueTimes(b.live(bounded)),
 	)
 	require.Equal(t, job.Active, bounded.State, "until its last run is due")
-
-	d = definition("limited", everySecond)
-	d.MaxRuns = 3
-	limited := b.create(d)
-	require.Equal(t, grid(time.Second, limited.CreatedAt, end)[:3], dueTimes(b.live(limited)))
-	require.Equal(t, job.Active, limited.State, "until its last run is due")
-	d.Name, d.MaxRuns = "limited later", 50
-	later := b.create(d)
-	before := len(b.live(later))
-	require.Equal(t, job.Active, later.State)
-	end = b.plan(40 * time.Second).Now.Add(40 * time.Second)
-	require.Equal(t, grid(time.Second, later.CreatedAt, end), dueTimes(b.live(later)))
-	require.Greater(t, len(b.live(later)), before)
-	b.plan(80 * time.Second)
-	require.Len(t, b.live(later), 50)
 }
 
 // TestRunAtIsTheSameInGoAndInSQL: create computes jitter in Go, plan in SQL.

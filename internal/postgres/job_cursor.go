@@ -10,6 +10,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/schedule"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 // cursor is a cursor that this transaction has locked. Every occurrence before next is planned for its jobs.
@@ -22,7 +23,7 @@ type cursor struct {
 // of returns the cursor as one of its jobs sees it: if next is planned for that job, the cursor has passed it.
 func (c cursor) of(id uuid.UUID) cursor {
 	if c.after != nil && bytes.Compare(id[:], c.after[:]) <= 0 {
-		next := c.next.Add(instant)
+		next := c.next.Add(store.Instant)
 		c.next = &next
 	}
 	return c
@@ -33,16 +34,14 @@ func (c cursor) before(t time.Time) bool { return c.next != nil && !c.next.After
 
 // left returns the state of a job of this cursor, and its end. A job without more occurrences is finished, or ends
 // after the last of the runs that are written with it.
-func (c cursor) left(
-	endAt *time.Time, runsLeft *int32, due []job.DueTime, now time.Time,
-) (state job.State, end *time.Time) {
-	if c.next != nil && (endAt == nil || c.next.Before(*endAt)) && (runsLeft == nil || *runsLeft > 0) {
+func (c cursor) left(endAt *time.Time, due []job.DueTime, now time.Time) (state job.State, end *time.Time) {
+	if c.next != nil && (endAt == nil || c.next.Before(*endAt)) {
 		return job.Active, endAt
 	}
 	if len(due) == 0 || !due[len(due)-1].DueAt.After(now) {
 		return job.Finished, endAt
 	}
-	last := due[len(due)-1].DueAt.Add(instant)
+	last := due[len(due)-1].DueAt.Add(store.Instant)
 	return job.Active, &last
 }
 
@@ -68,7 +67,7 @@ func (u *update) createCursor(ctx context.Context, a *API, k cursorAt) (c cursor
 		return c, err
 	}
 	err = u.tx.QueryRow(ctx, insertCursor, k.partition, u.job.Namespace, k.key[:], d.shared, d.missed, next).Scan(&c.id, &c.next)
-	if noRows(err) {
+	if store.NoRows(err) {
 		return c, errMoved
 	}
 	return c, err
@@ -76,7 +75,7 @@ func (u *update) createCursor(ctx context.Context, a *API, k cursorAt) (c cursor
 
 // firstDue returns where a new cursor starts; nil: its schedule has ended.
 func (a *API) firstDue(d *definition, now time.Time) (*time.Time, error) {
-	shared, err := a.schedules.get(d.shared)
+	shared, err := a.schedules.Get(d.shared)
 	if err != nil {
 		return nil, err
 	}

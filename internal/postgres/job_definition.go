@@ -9,10 +9,8 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/schedule"
+	"github.com/belfry-dev/belfry/internal/store"
 )
-
-// instant is the resolution of the database's clock: the first instant after t is t + instant.
-const instant = time.Microsecond
 
 // definition is a checked job.Definition and what is derived from it.
 type definition struct {
@@ -58,7 +56,7 @@ func derive(d job.Definition, id uuid.UUID) (*definition, error) {
 	// A one-off ends after its occurrence, so plan need not write that. A local time may still move with the rules of
 	// its time zone.
 	if at, err := time.Parse(time.RFC3339, d.Schedule.At); err == nil && end.IsZero() {
-		end = roundUp(at).Add(instant)
+		end = roundUp(at).Add(store.Instant)
 	}
 	if !end.IsZero() {
 		out.endAt = &end
@@ -140,8 +138,8 @@ func toJSON(v any) (string, error) {
 // roundUp rounds up to the resolution of the database. Rounding down would let a start or an end include or exclude an
 // occurrence that lies in between.
 func roundUp(t time.Time) time.Time {
-	if cut := t.Truncate(instant); !cut.Equal(t) {
-		return cut.Add(instant)
+	if cut := t.Truncate(store.Instant); !cut.Equal(t) {
+		return cut.Add(store.Instant)
 	}
 	return t
 }
@@ -149,7 +147,7 @@ func roundUp(t time.Time) time.Time {
 // planFrom returns the first instant that this definition applies to if it takes effect now. An occurrence at exactly
 // now belongs to the old definition.
 func (d *definition) planFrom(now time.Time) time.Time {
-	return later(now.Add(instant), d.startAt)
+	return store.Later(now.Add(store.Instant), d.startAt)
 }
 
 // handler returns the name by which workers pull the runs of the job; nil: nodes deliver them.
@@ -186,9 +184,6 @@ func (d *definition) keep() *time.Duration {
 	return &keep
 }
 
-// keepHistory returns how long ended runs stay; nil: the namespace decides.
-func (d *definition) keepHistory() *time.Duration { return durationOrNull(d.KeepHistory) }
-
 // deadline returns within which time after its due time a run has to start; nil: at any time.
 func (d *definition) deadline() *time.Duration { return durationOrNull(d.Deadline) }
 
@@ -200,41 +195,10 @@ func durationOrNull(d job.Duration) *time.Duration {
 	return &v
 }
 
-// stored returns how many bytes of the job count for the quota of storage, as belfry_stored does.
-func (d *definition) stored() int64 {
-	if d == nil { // it cannot be read
-		return 0
-	}
-	n := len(d.text.config)
-	if d.payload != nil {
-		n += len(*d.payload)
-	}
-	return int64(n)
-}
-
-// keepFailures returns how many failed runs stay longer than the history; nil: none.
-func (d *definition) keepFailures() *int16 {
-	if d.KeepFailures == 0 {
-		return nil
-	}
-	return &d.KeepFailures
-}
-
-// keepsRuns reports whether runs may stay longer than the history.
-func (d *definition) keepsRuns() bool { return d.KeepHistory > 0 || d.KeepFailures > 0 }
-
 // sameTimes reports whether runs are due and may start at the same times as before.
 func (d *definition) sameTimes(old *definition) bool {
 	sameEnd := d.endAt == nil && old.endAt == nil || d.endAt != nil && old.endAt != nil && d.endAt.Equal(*old.endAt)
-	return string(d.key) == string(old.key) && d.startAt.Equal(old.startAt) && sameEnd && d.jitter == old.jitter &&
-		d.MaxRuns == old.MaxRuns
+	return string(d.key) == string(old.key) && d.startAt.Equal(old.startAt) && sameEnd && d.jitter == old.jitter
 }
 
 const selectQueue = `SELECT id FROM queue WHERE namespace_id = $1 AND name = $2`
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}

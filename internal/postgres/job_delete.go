@@ -6,7 +6,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
+	"github.com/belfry-dev/belfry/internal/path/keep"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 // deleteRuns removes the pending runs of a job. Runs that were tried end as cancelled and due runs that were not tried
@@ -45,14 +46,14 @@ func (c *change) delete(ctx context.Context) error {
 	batch.Queue(deleteRuns, j.Partition, j.ID, c.now).QueryRow(func(row pgx.Row) error {
 		var cancelled, skipped int64
 		err := row.Scan(&cancelled, &skipped)
-		pool.LedgerOf(c.tx).Ended(j.queueID, job.EndedCancelled, job.ReasonDeleted, cancelled)
-		pool.LedgerOf(c.tx).Ended(j.queueID, job.EndedSkipped, job.ReasonDeleted, skipped)
+		store.LedgerOf(c.tx).Ended(j.queueID, job.EndedCancelled, job.ReasonDeleted, cancelled)
+		store.LedgerOf(c.tx).Ended(j.queueID, job.EndedSkipped, job.ReasonDeleted, skipped)
 		return err
 	})
 	countSkips(c.tx, j.queueID, skips)
 	(&runsOf{partition: j.Partition, job: j.ID, version: j.Version, queue: j.queueID}).skip(&batch, skips, c.now)
 	batch.Queue(`DELETE FROM job WHERE partition = $1 AND id = $2`, j.Partition, j.ID)
-	batch.Queue(dropCursors, []int16{j.Partition}, []int64{j.cursor})
+	batch.Queue(keep.DropCursors, []int16{j.Partition}, []int64{j.cursor})
 	if err := c.tx.SendBatch(ctx, &batch).Close(); err != nil {
 		return err
 	}
@@ -71,7 +72,7 @@ func (c *change) unplanned() ([]job.Skip, error) {
 	case c.job.State == job.Paused:
 		return c.skipped(d, c.job.planFrom, job.ReasonPaused)
 	case c.job.State == job.Active && c.cursor.before(c.now):
-		return c.skipped(d, later(c.job.planFrom, *c.cursor.next), job.ReasonDeleted)
+		return c.skipped(d, store.Later(c.job.planFrom, *c.cursor.next), job.ReasonDeleted)
 	default:
 		return nil, nil
 	}

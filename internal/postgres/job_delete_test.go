@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres"
 	"github.com/belfry-dev/belfry/internal/problem"
 )
 
@@ -44,7 +43,7 @@ func TestDelete(t *testing.T) {
 		},
 	}, b.ended(j))
 	_, err = b.store.Job(t.Context(), b.namespace, j.ID)
-	require.ErrorIs(t, err, postgres.ErrNotFound)
+	require.ErrorIs(t, err, job.ErrNotFound)
 	for _, err := range []error{
 		func() error {
 			_, err := b.store.DeleteJob(t.Context(), job.ChangeParams{Namespace: b.namespace, ID: j.ID})
@@ -59,7 +58,7 @@ func TestDelete(t *testing.T) {
 			return err
 		}(),
 	} {
-		require.ErrorIs(t, err, postgres.ErrNotFound)
+		require.ErrorIs(t, err, job.ErrNotFound)
 	}
 	var versions int
 	require.NoError(
@@ -136,5 +135,5 @@ func TestTrigger(t *testing.T) {
 		require.Len(t, problem.All(err), 1)
 	}
 	_, err = b.store.TriggerJob(t.Context(), job.ChangeParams{Namespace: uuid.New(), ID: j.ID}, nil)
-	require.ErrorIs(t, err, postgres.ErrNotFound)
+	require.ErrorIs(t, err, job.ErrNotFound)
 }

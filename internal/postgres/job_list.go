@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 // The bounds of a page of a list.
@@ -25,7 +25,7 @@ const (
 //
 // In the order of ids, it scans the index of one filter and applies the other filters to what it finds. With one filter
 // no row is read in vain. With several, the filter that fewest jobs match leads, and a page ends after maxScanned jobs,
-// full or not.
+// full or not. A list by due time has no filters, and full pages.
 func (a *API) ListJobs(ctx context.Context, o job.ListParams) (page job.ListPage, err error) {
 	l := a.newListing(o)
 	var ids []uuid.UUID
@@ -33,14 +33,14 @@ func (a *API) ListJobs(ctx context.Context, o job.ListParams) (page job.ListPage
 	switch {
 	case err != nil || !possible:
 	case o.Due != nil:
-		ids, page, err = l.byDue(ctx)
+		ids, page.Next, err = l.byDue(ctx)
 	default:
 		ids, page.Next, err = l.byID(ctx)
 	}
 	if err == nil && len(ids) > 0 {
 		page.Jobs, err = l.read(ctx, ids)
 	}
-	if gaveUp(ctx, err) {
+	if store.GaveUp(ctx, err) {
 		err = fmt.Errorf("%w: %w", job.ErrSlowList, err)
 	}
 	if err != nil {
@@ -60,16 +60,13 @@ type listing struct {
 // filters are set nor how small a page is: it made lists by due time eight times slower.
 //
 // The timeout is a last resort: the work for a page is bounded, so only an overloaded database reaches it.
-var customPlans = []pool.Settings{
-	`set_config('plan_cache_mode', 'force_custom_plan', true), set_config('jit', 'off', true)`, pool.Timeout("5s"),
+var customPlans = []store.Settings{
+	`set_config('plan_cache_mode', 'force_custom_plan', true), set_config('jit', 'off', true)`, store.Timeout("5s"),
 }
-
-// gaveUp reports whether the timeout cancelled a statement.
-func gaveUp(ctx context.Context, err error) bool { return TimedOut(err) && ctx.Err() == nil }
 
 // query reads rows of the namespace with custom plans.
 func (l *listing) query(ctx context.Context, read func(pgx.Rows) error, sql string, args ...any) error {
-	return l.db.Query(ctx, pool.In(l.order.Namespace, customPlans...), read, sql, args...)
+	return l.db.Query(ctx, store.In(l.order.Namespace, customPlans...), read, sql, args...)
 }
 
 // matches is true for a job s that matches all filters.
@@ -107,7 +104,7 @@ func (l *listing) prepare(ctx context.Context) (possible bool, err error) {
 		return true, nil
 	}
 	id, err := one[int32](ctx, l, selectQueue, o.Namespace, o.Queue)
-	if noRows(err) {
+	if store.NoRows(err) {
 		return false, nil
 	}
 	l.args["queue"] = id
@@ -255,7 +252,7 @@ func (l *listing) scan(ctx context.Context, d lead, most int) (ids []uuid.UUID, 
 		return ids, &job.ListMark{ID: ids[len(ids)-1]}, nil
 	}
 	last, err := one[uuid.UUID](ctx, l, `SELECT s.id FROM`+d.ids()+`OFFSET @scanned - 1 LIMIT 1`, l.args)
-	if noRows(err) {
+	if store.NoRows(err) {
 		return ids, nil, nil // that was all
 	}
 	return ids, &job.ListMark{ID: last}, err
@@ -273,18 +270,13 @@ func (l *listing) cut(ids []uuid.UUID) ([]uuid.UUID, *job.ListMark) {
 func collectIDs(into *[]uuid.UUID) func(pgx.Rows) error {
 	return func(rows pgx.Rows) error {
 		var id uuid.UUID
-		_, err := pgx.ForEachRow(rows, []any{raw(&id)}, func() error {
+		_, err := pgx.ForEachRow(rows, []any{store.Raw(&id)}, func() error {
 			*into = append(*into, id)
 			return nil
 		})
 		return err
 	}
 }
-
-// keyedJobs reads jobs s by their keys.
-const keyedJobs = `
-    (SELECT unnest(@partitions::smallint[]) AS partition, unnest(@ids::uuid[]) AS id) k,
-    LATERAL (SELECT * FROM job WHERE partition = k.partition AND id = k.id LIMIT 1) s `
 
 func jobKeys(n int, id func(int) uuid.UUID) (partitions []int16, ids pgtype.FlatArray[pgtype.UUID]) {
 	partitions, ids = make([]int16, n), make(pgtype.FlatArray[pgtype.UUID], n)

@@ -6,7 +6,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 // indexSearch is the one exception to the rule that the API's side sees a single
@@ -20,19 +20,17 @@ type indexSearch interface {
 	// names finds ids of jobs by a part of their name. indexed is false where the
 	// database lacks the extension, and so the index.
 	names(ctx context.Context, args pgx.NamedArgs) (ids []uuid.UUID, indexed bool, err error)
-	// plannedRuns reads the stream of planned runs.
-	plannedRuns(ctx context.Context, args pgx.NamedArgs, read func(pgx.Rows) error) error
 	// load runs a statement of a load.
 	load(ctx context.Context, sql loadStatement, args pgx.NamedArgs, read func(pgx.Rows) error) error
 }
 
 // engineSearch is indexSearch with the engine's view of the database.
-type engineSearch struct{ all pool.All }
+type engineSearch struct{ all store.All }
 
 // The index job_name_trigram finds parts of names that few jobs have. Under row-level security PostgreSQL does not use
 // it, because its operators could leak rows of others. The settings leave no other plan.
 const (
-	onlyBitmaps pool.Settings = `set_config('enable_seqscan', 'off', true), set_config('enable_indexscan', 'off', true),
+	onlyBitmaps store.Settings = `set_config('enable_seqscan', 'off', true), set_config('enable_indexscan', 'off', true),
 set_config('enable_indexonlyscan', 'off', true)`
 
 	searchNames = `
@@ -49,17 +47,7 @@ func (x engineSearch) names(ctx context.Context, args pgx.NamedArgs) (ids []uuid
 		return nil, false, err
 	}
 	var batch pgx.Batch
-	batch.Queue(pool.Apply(append(append([]pool.Settings{onlyBitmaps}, customPlans...), pool.Timeout("500ms"))...))
+	batch.Queue(store.Apply(append(append([]store.Settings{onlyBitmaps}, customPlans...), store.Timeout("500ms"))...))
 	batch.Queue(searchNames, args).Query(collectIDs(&ids))
 	return ids, true, x.all.SendBatch(ctx, &batch).Close()
-}
-
-// plannedRuns reads the stream of planned runs. There are not many, but they may lie among millions of dead rows, so
-// the timeout is short.
-func (x engineSearch) plannedRuns(ctx context.Context, args pgx.NamedArgs, read func(pgx.Rows) error) error {
-	var batch pgx.Batch
-	batch.Queue(pool.Apply(append(append([]pool.Settings{}, customPlans...), pool.Timeout("1s"))...))
-	batch.Queue(countLive, args).Query(read)
-	batch.Queue(dueByRun, args).Query(read)
-	return x.all.SendBatch(ctx, &batch).Close()
 }

@@ -6,6 +6,8 @@ import (
 	"unicode"
 
 	"github.com/google/uuid"
+
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 // search finds the jobs after the mark that match, in the order of ids. all is false if there are more than most, if it
@@ -13,7 +15,7 @@ import (
 func (l *listing) search(ctx context.Context, most int) (ids []uuid.UUID, all bool, err error) {
 	l.args["found"] = most + 1
 	ids, indexed, err := l.index.names(ctx, l.args)
-	if gaveUp(ctx, err) {
+	if store.GaveUp(ctx, err) {
 		return nil, false, nil
 	}
 	if err != nil || !indexed {

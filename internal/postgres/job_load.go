@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 // loadBounds bound the work for a load. A load that would exceed them reads a part of the jobs.
@@ -23,7 +23,11 @@ type loadBounds struct {
 
 var defaultLoadBounds = loadBounds{rows: 60_000, sample: 30_000, cursors: 5_000}
 
-const partitionCount = 256
+const (
+	partitionCount = 256
+	maxEach        = 2_000  // jobs that are read one by one
+	maxPlanned     = 10_000 // live runs to read: an index by due time would make every run more expensive
+)
 
 // loadStatement is a statement of a load that runs with the engine's view: see indexSearch. Under row-level security
 // each job would be read from the table, because the index job_cursor does not have the namespace.
@@ -56,15 +60,13 @@ FROM (`
 
 	loadAfter loadStatement = `) c, LATERAL (
     SELECT * FROM job WHERE partition = c.partition AND cursor_id = c.id AND state = 1 /* active */ OFFSET 0) s
-GROUP BY 1, 2, 3, 4, 5`
+GROUP BY 1, 2, 3`
 
-	loadColumns = `CASE WHEN s.plan_from > @from OR s.runs_left IS NOT NULL THEN s.plan_from END AS starts,
-       CASE WHEN s.end_at < @to THEN s.end_at END AS ends, s.runs_left,
-       CASE WHEN s.runs_left IS NULL THEN NULL
-            WHEN s.id <= c.after_job THEN c.next_due_at + interval '1 microsecond' ELSE c.next_due_at END AS next`
+	loadColumns = `CASE WHEN s.plan_from > @from THEN s.plan_from END AS starts,
+       CASE WHEN s.end_at < @to THEN s.end_at END AS ends`
 
 	// loadPlanned counts planned runs that the schedule of an active job does not have: loadOfAll leaves out schedules
-	// that have ended, max_runs counts planned runs no more, and a resumed job may have runs from before plan_from.
+	// that have ended, and a resumed job may have runs from before plan_from.
 	loadPlanned loadStatement = `
 SELECT r.due_at, count(*)
 FROM (SELECT r.partition, r.job_id, r.due_at, r.queue_id FROM (
@@ -73,7 +75,7 @@ FROM (SELECT r.partition, r.job_id, r.due_at, r.queue_id FROM (
         AND r.queue_id = ANY (ARRAY(SELECT q.id FROM queue q WHERE q.namespace_id = @namespace))
       OFFSET 0) r, LATERAL (
     SELECT * FROM job WHERE partition = r.partition AND id = r.job_id LIMIT 1) s
-WHERE (s.state <> 1 /* active */ OR s.runs_left IS NOT NULL OR r.due_at < s.plan_from OR EXISTS (
+WHERE (s.state <> 1 /* active */ OR r.due_at < s.plan_from OR EXISTS (
            SELECT FROM cursor c WHERE c.partition = s.partition AND c.id = s.cursor_id AND c.next_due_at IS NULL))
   AND` + matches + `
 GROUP BY r.due_at`
@@ -88,7 +90,7 @@ SELECT c.schedule, ` + loadColumns + `, count(*), count(*)
 FROM`
 	loadEach = `, LATERAL (SELECT * FROM cursor WHERE partition = s.partition AND id = s.cursor_id LIMIT 1) c
 WHERE s.state = 1 /* active */ AND c.broken_at IS NULL AND c.plan_at < @to AND` + matches + `
-GROUP BY 1, 2, 3, 4, 5`
+GROUP BY 1, 2, 3`
 )
 
 // Load counts the runs that are due in each step of a range of time.
@@ -98,12 +100,12 @@ GROUP BY 1, 2, 3, 4, 5`
 func (a *API) Load(ctx context.Context, p job.LoadParams) (out job.Load, err error) {
 	l := loading{listing: listing{API: a, order: p.Filter.List(p.Namespace)}}
 	if err := l.read(ctx, &p); err != nil {
-		if gaveUp(ctx, err) {
+		if store.GaveUp(ctx, err) {
 			err = fmt.Errorf("%w: %w", job.ErrSlowList, err)
 		}
 		return out, fmt.Errorf("read the load: %w", err)
 	}
-	l.in.Compile = a.schedules.get
+	l.in.Compile = a.schedules.Get
 	return job.CountLoad(l.in), nil
 }
 
@@ -127,7 +129,7 @@ func (l *loading) read(ctx context.Context, p *job.LoadParams) error {
 		return err
 	}
 	l.in = job.LoadInput{From: p.From, To: p.To, Step: p.Step, Now: now, Fraction: 1, Exact: true}
-	l.args["from"], l.args["to"] = later(p.From, now), p.To
+	l.args["from"], l.args["to"] = store.Later(p.From, now), p.To
 	l.args["planned"] = maxPlanned
 	possible, err := l.prepare(ctx)
 	if err != nil || !possible {
@@ -145,14 +147,15 @@ func (l *loading) read(ctx context.Context, p *job.LoadParams) error {
 
 // each reads the jobs of a filter that few jobs match. It returns false if there is none.
 func (l *loading) each(ctx context.Context) (bool, error) {
-	if !l.filtered() {
+	if len(l.leads()) == 0 && len(l.order.Labels) == 0 && l.order.Name == "" {
 		return false, nil
 	}
-	from, err := l.fewest(ctx)
-	if err != nil || from == "" {
+	d, n, err := l.choose(ctx, true)
+	if err != nil || n > maxEach {
 		return false, err
 	}
-	return true, l.query(ctx, l.collect, loadOfEach+from+loadEach, l.args)
+	l.args["scanned"] = maxEach
+	return true, l.query(ctx, l.collect, loadOfEach+d.scanned()+loadEach, l.args)
 }
 
 // sample reads one partition. If that is few, it reads all of them, else as many as the bounds allow.
@@ -161,7 +164,7 @@ func (l *loading) sample(ctx context.Context) error {
 	l.args["first"], l.args["partitions"] = order[0], order[:1]
 	last, err := l.first(ctx, l.loads.cursors)
 	// A filter by label reads the rows of the jobs, which may be many times slower than the index.
-	for cursors := l.loads.cursors / 20; gaveUp(ctx, err) && cursors > 0; cursors /= 20 {
+	for cursors := l.loads.cursors / 20; store.GaveUp(ctx, err) && cursors > 0; cursors /= 20 {
 		last, err = l.first(ctx, cursors)
 	}
 	if err != nil {
@@ -185,7 +188,7 @@ func (l *loading) sample(ctx context.Context) error {
 		switch err := l.index.load(ctx, loadOfPartitions, l.args, l.collect); {
 		case err == nil:
 			fraction += float64(more)
-		case !gaveUp(ctx, err):
+		case !store.GaveUp(ctx, err):
 			return err
 		}
 	}
@@ -226,7 +229,7 @@ func (l *loading) planned(ctx context.Context) error {
 			return err
 		})
 	}
-	if gaveUp(ctx, err) {
+	if store.GaveUp(ctx, err) {
 		l.in.Exact = false
 		return nil
 	}
@@ -241,12 +244,12 @@ func (l *loading) collect(rows pgx.Rows) error {
 	var g job.LoadJobs
 	var read int
 	_, err := pgx.ForEachRow(rows, []any{
-		&g.Schedule, &g.From, &g.End, &g.RunsLeft, &g.NextDue, &read, &g.Jobs,
+		&g.Schedule, &g.From, &g.End, &read, &g.Jobs,
 	}, func() error {
 		if l.rows += read; g.Jobs > 0 {
 			l.in.Jobs = append(l.in.Jobs, g)
 		}
-		g.From, g.End, g.RunsLeft, g.NextDue = nil, nil, nil, nil // the next row must not share them
+		g.From, g.End = nil, nil // the next row must not share them
 		return nil
 	})
 	return err
@@ -256,16 +259,16 @@ func (l *loading) collect(rows pgx.Rows) error {
 const loadTime = "800ms"
 
 // noMemoize: no cursor comes twice, so a cache of its jobs is in vain.
-const noMemoize pool.Settings = `set_config('enable_memoize', 'off', true)`
+const noMemoize store.Settings = `set_config('enable_memoize', 'off', true)`
 
 // load runs a statement of a load.
 func (x engineSearch) load(
 	ctx context.Context, sql loadStatement, args pgx.NamedArgs, read func(pgx.Rows) error,
 ) error {
 	var batch pgx.Batch
-	settings := append([]pool.Settings{pool.KeyLookups, noMemoize}, customPlans...)
-	settings = append(settings, pool.Timeout(loadTime))
-	batch.Queue(pool.Apply(settings...))
+	settings := append([]store.Settings{store.KeyLookups, noMemoize}, customPlans...)
+	settings = append(settings, store.Timeout(loadTime))
+	batch.Queue(store.Apply(settings...))
 	batch.Queue(string(sql), args).Query(read)
 	return x.all.SendBatch(ctx, &batch).Close()
 }

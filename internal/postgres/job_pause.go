@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 // pauseRuns removes the runs by schedule that have not started. Due runs end as skipped, and so do those before
@@ -31,8 +31,8 @@ SELECT count(*), count(*) FILTER (WHERE due_at <= $3 OR due_at < $4) FROM gone`
 
 const pauseJobRow = `
 UPDATE job
-SET state = 2 /* paused */, paused_at = $3, paused_by = $7, paused_until = $8, note = $4, plan_from = $5,
-    runs_left = runs_left + $6, finished_at = NULL, updated_at = $3, updated_by = $7
+SET state = 2 /* paused */, paused_at = $3, paused_by = $6, paused_until = $7, note = $4, plan_from = $5,
+    finished_at = NULL, updated_at = $3, updated_by = $6
 WHERE partition = $1 AND id = $2`
 
 // PauseJob stops a job's schedule. If that has no occurrence left and no run is to come, there is nothing to pause.
@@ -68,12 +68,12 @@ func (c *change) pause(ctx context.Context, note string) (out job.Change, err er
 	if err := c.tx.QueryRow(ctx, pauseRuns, j.Partition, j.ID, c.now, j.planFrom).Scan(&gone, &skipped); err != nil {
 		return out, err
 	}
-	pool.LedgerOf(c.tx).Ended(j.queueID, job.EndedSkipped, job.ReasonPaused, skipped)
-	if left, _ := c.cursor.left(j.endAt, j.runsLeft, nil, c.now); left == job.Finished && gone == 0 {
+	store.LedgerOf(c.tx).Ended(j.queueID, job.EndedSkipped, job.ReasonPaused, skipped)
+	if left, _ := c.cursor.left(j.endAt, nil, c.now); left == job.Finished && gone == 0 {
 		return out, nil
 	}
 	// If the cursor is behind, the pause also covers what it has not planned yet.
-	from := c.now.Add(instant)
+	from := c.now.Add(store.Instant)
 	if j.State == job.Active && c.cursor.before(c.now) {
 		from = *c.cursor.next
 	}
@@ -83,7 +83,7 @@ func (c *change) pause(ctx context.Context, note string) (out job.Change, err er
 	p.PausedAt, p.PausedBy, p.PausedUntil = c.now, c.actor(), c.order.Until
 	var batch pgx.Batch
 	batch.Queue(
-		pauseJobRow, j.Partition, j.ID, c.now, note, later(j.planFrom, from), gone, c.actor(), orNull(c.order.Until),
+		pauseJobRow, j.Partition, j.ID, c.now, note, store.Later(j.planFrom, from), c.actor(), orNull(c.order.Until),
 	)
 	c.setPauseEnd(&batch, c.order.Until)
 	return out, c.tx.SendBatch(ctx, &batch).Close()
@@ -107,9 +107,9 @@ func (c *change) pauseLonger(ctx context.Context, note string) (job.Change, erro
 
 const resumeJobRow = `
 UPDATE job
-SET state = $3, paused_at = NULL, paused_by = '', paused_until = NULL, note = '', plan_from = $4, runs_left = $5,
-    end_at = $8, finished_at = CASE WHEN $3::smallint = 3 /* finished */ THEN $6::timestamptz END, updated_at = $6,
-    updated_by = $7
+SET state = $3, paused_at = NULL, paused_by = '', paused_until = NULL, note = '', plan_from = $4,
+    end_at = $7, finished_at = CASE WHEN $3::smallint = 3 /* finished */ THEN $5::timestamptz END, updated_at = $5,
+    updated_by = $6
 WHERE partition = $1 AND id = $2
 RETURNING queue_id, admit, concurrency_key, concurrency_max, handler`
 
@@ -136,7 +136,7 @@ func (c *change) resume(ctx context.Context, lead time.Duration, missedUntil tim
 	}
 	r := resume{change: c, definition: d, end: c.now, missedUntil: missedUntil}
 	if until := c.job.PausedUntil; !until.IsZero() && !until.After(c.now.Add(lead)) {
-		r.end, r.ended = until.Add(-instant), true // an occurrence at exactly paused_until runs
+		r.end, r.ended = until.Add(-store.Instant), true // an occurrence at exactly paused_until runs
 	}
 	if err := r.decide(ctx); err != nil {
 		return out, err
@@ -166,7 +166,6 @@ type resume struct {
 
 	state    job.State
 	planFrom time.Time
-	runsLeft *int32
 	endAt    *time.Time
 	due      []job.DueTime
 	skips    []job.Skip
@@ -180,19 +179,18 @@ type resume struct {
 // covers everything up to its end.
 func (r *resume) decide(ctx context.Context) error {
 	j, d := &r.job, r.definition
-	plannedTo, from := deref(r.cursor.next), r.end.Add(instant)
+	plannedTo, from := store.OrZero(r.cursor.next), r.end.Add(store.Instant)
 	switch {
 	case r.ended:
 		plannedTo = time.Time{}
 	case r.cursor.before(r.end):
 		from = *r.cursor.next
 	}
-	missed, err := r.caughtUp(ctx)
-	if err != nil {
+	if err := r.checkFull(ctx); err != nil {
 		return err
 	}
 	due, skips, err := keptBack(job.ResumedInput{
-		Schedule: d.own, Missed: missed, PausedAt: j.planFrom.Add(-instant), PlannedTo: plannedTo, Now: r.end,
+		Schedule: d.own, Missed: d.Missed, PausedAt: j.planFrom.Add(-store.Instant), PlannedTo: plannedTo, Now: r.end,
 	})
 	if err != nil {
 		return err
@@ -205,44 +203,42 @@ func (r *resume) decide(ctx context.Context) error {
 			r.missed += s.Count
 		}
 	}
-	r.planFrom = later(j.planFrom, from)
+	r.planFrom = store.Later(j.planFrom, from)
 	ahead, err := r.sinceEnd(ctx)
 	if err != nil {
 		return err
 	}
-	r.due, r.runsLeft = limited(append(due, ahead...), j.runsLeft)
-	r.state, r.endAt = r.cursor.left(d.endAt, r.runsLeft, r.due, r.now)
-	r.due, err = r.withoutEnded(ctx, r.due)
+	due = append(due, ahead...)
+	r.state, r.endAt = r.cursor.left(d.endAt, due, r.now)
+	r.due, err = r.withoutEnded(ctx, due)
 	return err
 }
 
-// caughtUp is the policy of the job. If the namespace has as many live runs as its quota allows, what came due in the pause
-// is skipped: one resume could add 10,000 runs. A one-off runs nevertheless.
-func (r *resume) caughtUp(ctx context.Context) (job.Missed, error) {
-	missed := r.definition.Missed
-	if missed.Paused == job.MissedSkip || r.definition.Schedule.At != "" {
-		return missed, nil
+// checkFull returns errFull if the resume may add runs to a full namespace: one job could add 10,000. Belfry itself retries
+// to resume the job when a pause ends.
+func (r *resume) checkFull(ctx context.Context) error {
+	if r.definition.Missed.Paused == job.MissedSkip || r.definition.Schedule.At != "" {
+		return nil
 	}
 	var full bool
-	err := r.tx.QueryRow(ctx, namespaceIsFull, r.job.Namespace).Scan(&full)
-	if full {
-		missed.Paused = job.MissedSkip
+	if err := r.tx.QueryRow(ctx, namespaceIsFull, r.job.Namespace).Scan(&full); err != nil || !full {
+		return err
 	}
-	return missed, err
+	return errFull
 }
 
 func (r *resume) write(ctx context.Context) error {
 	j, d := &r.job, r.definition
 	runs := runsOf{partition: j.Partition, job: j.ID, version: j.Version, priority: d.Priority, schedule: d.own}
 	row := r.tx.QueryRow(
-		ctx, resumeJobRow, j.Partition, j.ID, r.state, r.planFrom, r.runsLeft, r.now, r.actor(), r.endAt,
+		ctx, resumeJobRow, j.Partition, j.ID, r.state, r.planFrom, r.now, r.actor(), r.endAt,
 	)
 	if err := row.Scan(&runs.queue, &runs.admit, &runs.key, &runs.keyMax, &runs.handler); err != nil {
 		return err
 	}
 	begin := r.now
 	if r.end.After(r.now) {
-		begin = r.end.Add(instant) // it is resumed ahead of time
+		begin = r.end.Add(store.Instant) // it is resumed ahead of time
 	}
 	var batch pgx.Batch
 	runs.insert(r.tx, &batch, r.due, begin)
@@ -271,11 +267,11 @@ func keptBack(in job.ResumedInput) (due []job.DueTime, skips []job.Skip, err err
 		if !r.More {
 			return due, skips, nil
 		}
-		in.PausedAt, in.PacedTo = r.NextDue.Add(-instant), r.PacedTo
+		in.PausedAt, in.PacedTo = r.NextDue.Add(-store.Instant), r.PacedTo
 		window := in.Now.Add(-time.Duration(in.Missed.CatchUpWindow))
 		if call >= maxCounted && r.NextDue.Before(window) {
-			skips = append(skips, job.Skip{From: r.NextDue, To: window.Add(-instant), Reason: job.ReasonPaused})
-			in.PausedAt = window.Add(-instant)
+			skips = append(skips, job.Skip{From: r.NextDue, To: window.Add(-store.Instant), Reason: job.ReasonPaused})
+			in.PausedAt = window.Add(-store.Instant)
 		}
 	}
 }
@@ -285,7 +281,7 @@ func (c *change) skipped(d *definition, from time.Time, why job.Reason) ([]job.S
 	missed := d.Missed
 	missed.Paused = job.MissedSkip
 	_, skips, err := keptBack(
-		job.ResumedInput{Schedule: d.own, Missed: missed, PausedAt: from.Add(-instant), Now: c.now},
+		job.ResumedInput{Schedule: d.own, Missed: missed, PausedAt: from.Add(-store.Instant), Now: c.now},
 	)
 	out := skips[:0]
 	for _, s := range skips {

@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres"
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
@@ -49,7 +48,7 @@ func TestPause(t *testing.T) {
 	require.Len(t, b.ledger(j), 3, "nothing is planned for it")
 	require.NotEmpty(t, b.live(other))
 	_, err = b.store.PauseJob(t.Context(), job.ChangeParams{Namespace: uuid.New(), ID: j.ID}, "")
-	require.ErrorIs(t, err, postgres.ErrNotFound)
+	require.ErrorIs(t, err, job.ErrNotFound)
 }
 
 func TestResume(t *testing.T) {
@@ -146,18 +145,6 @@ func TestPauseOfAJobWhoseLastRunIsPlanned(t *testing.T) {
 	require.False(t, b.pause(j).Changed, "there is nothing to pause")
 	b.exec(`UPDATE job SET state = 3 /* finished */`)
 	require.False(t, b.pause(j).Changed, "there is nothing to pause")
-
-	d := definition("limited", everySecond)
-	d.MaxRuns = 4
-	j = b.create(d)
-	b.plan(time.Minute)
-	ends := `job WHERE id = $1 AND runs_left = 0 AND end_at = (SELECT max(due_at) + interval '1 us' FROM run)`
-	require.Equal(t, 1, b.count(ends, j.ID))
-	b.pause(j)
-	c = b.resume(j)
-	require.Equal(t, job.Active, c.Job.State)
-	require.Len(t, b.live(j), 4, "what was taken back is given again")
-	require.Equal(t, 1, b.count(ends, j.ID))
 }
 
 // TestAYearOfSeconds: occurrences that are too many to count become a range without a count.

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres"
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
@@ -46,13 +45,10 @@ func TestAJobIsActiveUntilItsLastRunIsDue(t *testing.T) {
 	b := setupJobs(t)
 	soon := b.now().Add(10 * time.Minute).UTC().Truncate(time.Minute)
 	daily := soon.Format("FREQ=DAILY;BYHOUR=15;BYMINUTE=4;UNTIL=20060102T150405Z")
-	counted := definition("counted", everyMinute)
-	counted.MaxRuns = 1
 	jobs := map[string]job.Job{
 		"one-off":       b.create(definition("one-off", schedule.Spec{At: soon.Format(time.RFC3339)})),
 		"local time":    b.create(definition("local time", schedule.Spec{At: soon.Format("2006-01-02T15:04:05"), Timezone: "UTC"})),
 		"a rule's end":  b.create(definition("a rule's end", schedule.Spec{RRule: daily, Timezone: "UTC"})),
-		"max_runs":      b.create(counted),
 		"never endings": b.create(definition("never endings", everyMinute)),
 	}
 	plan := func() {
@@ -87,7 +83,7 @@ func TestAJobIsActiveUntilItsLastRunIsDue(t *testing.T) {
 	// Their last runs have started.
 	b.exec(`UPDATE run SET state = 1, attempt = 1, due_at = due_at - interval '1 hour'`)
 	b.exec(`UPDATE job SET end_at = end_at - interval '1 hour'`)
-	require.Zero(t, b.get(jobs["max_runs"]).NextDue, "it has had all its runs")
+	require.Zero(t, b.get(jobs["a rule's end"]).NextDue, "it has had all its runs")
 	require.Equal(t, len(jobs)-1, finish())
 	require.Equal(t, []string{"never endings"}, list(job.Active))
 	require.Len(t, list(job.Finished), len(jobs)-1)
@@ -106,7 +102,7 @@ func TestAOneOffIsRemovedWhenItWasKeptForLongEnough(t *testing.T) {
 	j := b.create(definition("once", at))
 	failed := b.create(definition("failed", schedule.Spec{At: now.Add(-2 * time.Second).Format(time.RFC3339)}))
 	recurring := definition("recurring", everyMinute)
-	recurring.MaxRuns = 1
+	recurring.Schedule.EndAt = now.Add(time.Minute)
 	kept := b.create(recurring)
 	b.plan(2 * time.Minute)
 	b.exec(`UPDATE job SET end_at = now() WHERE id = $1`, kept.ID)
@@ -119,38 +115,21 @@ func TestAOneOffIsRemovedWhenItWasKeptForLongEnough(t *testing.T) {
 	require.Zero(t, remove(), "its run is live")
 
 	b.exec(`
-		INSERT INTO dead_letter (partition, job_id, due_at, seq, failed_at, attempt, reason, message)
-		SELECT partition, job_id, due_at, seq, now(), 1, 'attempts', '' FROM run WHERE job_id = $1`, failed.ID)
+		INSERT INTO dead_letter (partition, job_id, due_at, seq, failed_at, attempt, reason, message, status, cause)
+		SELECT partition, job_id, due_at, seq, now(), 1, 'attempts', '', 0, 'attempts' FROM run WHERE job_id = $1`, failed.ID)
 	b.exec(`WITH ended AS (DELETE FROM run RETURNING *)
 		INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, ended_at, ended, attempt, origin,
 		                         status)
 		SELECT partition, seq, version, job_id, due_at, run_at, now(), 1, 1, 0, 0 FROM ended`)
 	require.Equal(t, 1, remove())
 	_, err = b.store.Job(t.Context(), b.namespace, j.ID)
-	require.ErrorIs(t, err, postgres.ErrNotFound)
+	require.ErrorIs(t, err, job.ErrNotFound)
 	require.Zero(t, b.count(`job_version WHERE job_id = $1`, j.ID))
 	require.Zero(t, b.count(`cursor WHERE schedule LIKE '%' || $1 || '%'`, at.At[:19]))
 	require.Len(t, b.ended(j), 1, "its history stays")
 	require.Equal(t, job.Finished, b.get(failed).State, "its dead letter waits for redrive")
 	require.Equal(t, job.Finished, b.get(kept).State, "it is no one-off")
 	require.Equal(t, 2, b.count(`cursor`))
-}
-
-// TestAOneOffWithRunsLeftIsFinishedToo: its schedule ends before its max_runs are used up.
-func TestAOneOffWithRunsLeftIsFinishedToo(t *testing.T) {
-	t.Parallel()
-	b := setupJobs(t)
-	d := definition("limited", schedule.Spec{At: b.now().Add(10 * time.Minute).UTC().Format(time.RFC3339)})
-	d.MaxRuns = 5
-	j := b.create(d)
-	for more := true; more; {
-		more = b.plan(20 * time.Minute).More
-	}
-	b.exec(`UPDATE job SET end_at = now()`)
-	_, err := b.store.FinishJobs(t.Context(), 100)
-	require.NoError(t, err)
-	require.Equal(t, 1, b.count(`job WHERE id = $1 AND state = 3 /* finished */ AND runs_left = 4
-		AND finished_at IS NOT NULL AND remove_at IS NOT NULL`, j.ID))
 }
 
 func TestACursorLeavesWithItsLastJob(t *testing.T) {
@@ -222,8 +201,8 @@ func noError(t *testing.T, err error) bool {
 func TestOldSkipsAreDropped(t *testing.T) {
 	t.Parallel()
 	b := setupJobs(t)
-	b.exec(`INSERT INTO cursor_skip (partition, cursor_id, from_due, to_due, count, reason, created_at)
-		SELECT 1, g, now(), now(), 1, 'missed', now() - g * interval '1 hour' FROM generate_series(0, 47) g`)
+	b.exec(`INSERT INTO cursor_skip (partition, cursor_id, from_due, to_due, count, reason, created_at, namespace_id)
+		SELECT 1, g, now(), now(), 1, 'missed', now() - g * interval '1 hour', gen_random_uuid() FROM generate_series(0, 47) g`)
 	n, err := b.store.DropSkips(t.Context(), 24*time.Hour, 10)
 	require.NoError(t, err)
 	require.Equal(t, 10, n)
@@ -240,8 +219,8 @@ func TestOneOffsBehindDeadLettersAreRemoved(t *testing.T) {
 	for i := range 12 {
 		b.create(definition(fmt.Sprintf("once-%02d", i), past))
 	}
-	b.exec(`INSERT INTO dead_letter (partition, job_id, due_at, seq, failed_at, attempt, reason, message)
-		SELECT r.partition, r.job_id, r.due_at, r.seq, now(), 1, 'attempts', ''
+	b.exec(`INSERT INTO dead_letter (partition, job_id, due_at, seq, failed_at, attempt, reason, message, status, cause)
+		SELECT r.partition, r.job_id, r.due_at, r.seq, now(), 1, 'attempts', '', 0, 'attempts'
 		FROM run r JOIN job j ON j.id = r.job_id WHERE j.name < 'once-05'`)
 	b.exec(`DELETE FROM run`)
 	b.exec(`UPDATE job SET state = 3, finished_at = now() - interval '27 h' + interval '10 s' * right(name, 2)::integer,

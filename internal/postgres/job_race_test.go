@@ -19,7 +19,6 @@ import (
 	"github.com/belfry-dev/belfry/internal/auditor"
 	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres"
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
@@ -203,8 +202,8 @@ func (r *race) check(err error) bool {
 	switch {
 	case err == nil:
 		return true
-	case errors.Is(err, postgres.ErrNotFound): // another deleted it
-	case errors.Is(err, postgres.ErrConflict):
+	case errors.Is(err, job.ErrNotFound): // another deleted it
+	case errors.Is(err, job.ErrConflict):
 		r.conflicts.Add(1)
 	default:
 		r.t.Errorf("an operation failed: %v", err)
@@ -324,7 +323,7 @@ func (r *race) record(id uuid.UUID, d deed) {
 func (r *race) resumeAll() {
 	for id, life := range r.lives {
 		c, err := r.store.ResumeJob(r.t.Context(), job.ChangeParams{Namespace: r.namespace, ID: id})
-		if errors.Is(err, postgres.ErrNotFound) {
+		if errors.Is(err, job.ErrNotFound) {
 			require.True(r.t, life.has("delete"), "%s is gone", id)
 			continue
 		}

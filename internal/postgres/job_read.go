@@ -10,16 +10,15 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
 	"github.com/belfry-dev/belfry/internal/schedule"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 // jobRow is a job with the columns that only planning needs.
 type jobRow struct {
 	job.Job
-	cursor   int64
-	queueID  int32
-	runsLeft *int32 // nil: no limit
+	cursor  int64
+	queueID int32
 	// planFrom: every earlier occurrence is accounted for. While the job is paused, the pause covers the occurrences
 	// from here to the resume.
 	planFrom time.Time
@@ -48,10 +47,9 @@ func (j *jobRow) nextDue() time.Time {
 // A subquery reads the name of the queue. With a join, a row that was locked after a wait would be compared with the
 // queue that it had before.
 const jobFields = `
-SELECT j.partition, j.id, j.namespace_id, j.cursor_id, j.queue_id, j.version, j.state, j.priority, j.max_runs,
-       j.runs_left, j.plan_from, j.end_at, j.paused_at, j.created_at, j.updated_at, j.name, j.note, j.target_kind,
-       j.target_config, j.payload, j.schedule, j.policy, j.labels, j.description, j.owner, j.created_by, j.updated_by,
-       j.paused_by, j.paused_until,
+SELECT j.partition, j.id, j.namespace_id, j.cursor_id, j.queue_id, j.version, j.state, j.priority, j.plan_from,
+       j.end_at, j.paused_at, j.created_at, j.updated_at, j.name, j.note, j.target_kind, j.target_config, j.payload,
+       j.schedule, j.policy, j.labels, j.description, j.owner, j.created_by, j.updated_by, j.paused_by, j.paused_until,
        (SELECT q.name FROM queue q WHERE q.id = j.queue_id)`
 
 // jobColumns is what scanJob reads: a job, and what determines when it is due next.
@@ -100,7 +98,7 @@ FROM unnest($2::text[]) n, LATERAL (
 // JobsByName returns the jobs of a namespace that have one of some names, by their names.
 func (a *API) JobsByName(ctx context.Context, namespace uuid.UUID, names []string) (map[string]job.Job, error) {
 	out := make(map[string]job.Job, len(names))
-	err := a.db.Query(ctx, pool.In(namespace, pool.KeyLookups), func(rows pgx.Rows) error {
+	err := a.db.Query(ctx, store.In(namespace, store.KeyLookups), func(rows pgx.Rows) error {
 		found, err := pgx.CollectRows(rows, (&jobScan{policies: map[string]job.Policy{}}).job)
 		for i := range found {
 			out[found[i].Name] = found[i].Job
@@ -115,7 +113,7 @@ func (a *API) JobsByName(ctx context.Context, namespace uuid.UUID, names []strin
 
 func (a *API) readJob(ctx context.Context, namespace uuid.UUID, where string, args ...any) (job.Job, error) {
 	var row jobRow
-	err := a.db.Query(ctx, pool.In(namespace, pool.KeyLookups), func(rows pgx.Rows) (err error) {
+	err := a.db.Query(ctx, store.In(namespace, store.KeyLookups), func(rows pgx.Rows) (err error) {
 		row, err = collectJob(rows)
 		return err
 	}, selectJob+where, args...)
@@ -129,8 +127,8 @@ func (a *API) readJob(ctx context.Context, namespace uuid.UUID, where string, ar
 // collectJob reads the one row of selectJob.
 func collectJob(rows pgx.Rows) (jobRow, error) {
 	j, err := pgx.CollectExactlyOneRow(rows, scanJob)
-	if noRows(err) {
-		return j, ErrNotFound
+	if store.NoRows(err) {
+		return j, job.ErrNotFound
 	}
 	return j, err
 }
@@ -146,16 +144,16 @@ func (s *jobScan) job(row pgx.CollectableRow) (j jobRow, err error) {
 	var labels []byte
 	var pausedAt, pausedUntil *time.Time
 	err = row.Scan(
-		&j.Partition, &j.ID, &j.Namespace, &j.cursor, &j.queueID, &j.Version, &j.State, &j.Priority, &j.MaxRuns,
-		&j.runsLeft, &j.planFrom, &j.endAt, &pausedAt, &j.CreatedAt, &j.UpdatedAt, &j.Name, &j.Note, &j.Target.Kind,
-		&config, &payload, &spec, &policy, &labels, &j.Description, &j.Owner, &j.CreatedBy, &j.UpdatedBy, &j.PausedBy,
-		&pausedUntil, &j.Queue, &j.next, &j.pending, &j.later,
+		&j.Partition, &j.ID, &j.Namespace, &j.cursor, &j.queueID, &j.Version, &j.State, &j.Priority, &j.planFrom,
+		&j.endAt, &pausedAt, &j.CreatedAt, &j.UpdatedAt, &j.Name, &j.Note, &j.Target.Kind, &config, &payload, &spec,
+		&policy, &labels, &j.Description, &j.Owner, &j.CreatedBy, &j.UpdatedBy, &j.PausedBy, &pausedUntil, &j.Queue,
+		&j.next, &j.pending, &j.later,
 	)
 	if err != nil {
 		return j, err
 	}
 	j.planFrom, j.CreatedAt, j.UpdatedAt = j.planFrom.UTC(), j.CreatedAt.UTC(), j.UpdatedAt.UTC()
-	j.PausedAt, j.PausedUntil = deref(pausedAt).UTC(), deref(pausedUntil).UTC()
+	j.PausedAt, j.PausedUntil = store.OrZero(pausedAt).UTC(), store.OrZero(pausedUntil).UTC()
 	if config != noConfig {
 		j.Target.Config = json.RawMessage(config)
 	}

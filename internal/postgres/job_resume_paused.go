@@ -10,8 +10,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
 	"github.com/belfry-dev/belfry/internal/schedule"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 var resumeEnds = statement("resume_ends")
@@ -64,7 +64,7 @@ func (e *Engine) ResumePaused(ctx context.Context, partitions []int16, limit int
 		switch {
 		case err == nil && changed:
 			resumed++
-		case errors.Is(err, ErrNotFound):
+		case errors.Is(err, job.ErrNotFound):
 			_, err = e.db.Exec(ctx, deletePauseEnd, end.Partition, end.ResumeAt, end.Job)
 		case err != nil && ctx.Err() == nil:
 			failed = append(failed, err)
@@ -89,7 +89,7 @@ func (e *Engine) pauseEnds(
 	var trusted bool
 	var timeline int64
 	var batch pgx.Batch // one round trip, one transaction
-	batch.Queue(pool.Apply(pool.KeyLookups))
+	batch.Queue(store.Apply(store.KeyLookups))
 	batch.Queue(`SELECT now(), belfry_clock_trusted(), belfry_timeline()`).QueryRow(func(row pgx.Row) error {
 		return row.Scan(&now, &trusted, &timeline)
 	})
@@ -149,21 +149,21 @@ func (r *resume) sinceEnd(ctx context.Context) ([]job.DueTime, error) {
 	if !r.ended || !r.planFrom.Before(r.now) {
 		return plannedPast(r.definition, r.cursor, r.planFrom, r.now)
 	}
-	gap, suspended, err := r.unserved(ctx)
+	missed, _, err := r.readGap(ctx)
 	if err != nil {
 		return nil, err
 	}
 	d, from, until := r.definition, r.planFrom, r.now.Add(schedule.Horizon)
 	if r.cursor.next != nil {
-		until = r.cursor.next.Add(-instant)
+		until = r.cursor.next.Add(-store.Instant)
 	}
 	if until.Before(from) {
 		return nil, nil
 	}
-	missedUntil := later(gap.until, r.missedUntil)
+	missedUntil := store.Later(missed.until, r.missedUntil)
 	if until.Before(missedUntil) { // one decision about all that was missed
-		until = missedUntil.Add(-instant)
-		r.planFrom = later(r.planFrom, missedUntil)
+		until = missedUntil.Add(-store.Instant)
+		r.planFrom = store.Later(r.planFrom, missedUntil)
 	}
 	if oldest := r.now.Add(-maxSinceEnd); from.Before(oldest) {
 		if err := r.skipUncounted(from, oldest); err != nil {
@@ -173,7 +173,6 @@ func (r *resume) sinceEnd(ctx context.Context) ([]job.DueTime, error) {
 	}
 	planned, err := planAll(job.PlanInput{
 		Schedule: d.own, Missed: d.Missed, NextDue: from, Now: r.now, Until: until, MissedUntil: missedUntil,
-		FullFrom: deref(suspended.fullFrom), FullUntil: deref(suspended.fullUntil),
 	})
 	for _, s := range planned.Skips {
 		// The cursor accounts for what gaps and calendars take away.
@@ -187,7 +186,7 @@ func (r *resume) sinceEnd(ctx context.Context) ([]job.DueTime, error) {
 // skipUncounted skips what was due in a range as missed. It becomes one entry without a count.
 func (r *resume) skipUncounted(from, to time.Time) error {
 	d := r.definition
-	first, err := job.FirstDue(d.own, from.Add(-instant))
+	first, err := job.FirstDue(d.own, from.Add(-store.Instant))
 	switch {
 	case errors.Is(err, schedule.ErrNoMore), err == nil && !first.Before(to):
 		return nil
@@ -198,6 +197,6 @@ func (r *resume) skipUncounted(from, to time.Time) error {
 	if d.Missed.Policy == job.MissedSkip {
 		why = job.ReasonMissed
 	}
-	r.skips = append(r.skips, job.Skip{From: first, To: to.Add(-instant), Reason: why})
+	r.skips = append(r.skips, job.Skip{From: first, To: to.Add(-store.Instant), Reason: why})
 	return nil
 }

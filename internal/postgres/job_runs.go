@@ -11,8 +11,8 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
 	"github.com/belfry-dev/belfry/internal/schedule"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 // maxCalls bounds the calls of job.Plan for one job, to a million occurrences. A cursor is ahead of the clock by about
@@ -24,7 +24,7 @@ const maxCalls = 10
 func plannedPast(d *definition, c cursor, from, now time.Time) ([]job.DueTime, error) {
 	until := now.Add(schedule.Horizon)
 	if c.next != nil {
-		until = c.next.Add(-instant)
+		until = c.next.Add(-store.Instant)
 	}
 	if until.Before(from) {
 		return nil, nil
@@ -66,16 +66,6 @@ func joinSkips(to, more []job.Skip) []job.Skip {
 	return append(to, more...)
 }
 
-// limited keeps as many due times as max_runs still allows, and returns how many runs are left after them.
-func limited(due []job.DueTime, runsLeft *int32) ([]job.DueTime, *int32) {
-	if runsLeft == nil {
-		return due, nil
-	}
-	due = due[:min(len(due), int(max(*runsLeft, 0)))]
-	left := *runsLeft - int32(len(due))
-	return due, &left
-}
-
 // runsOf is what the runs of a job copy from it.
 type runsOf struct {
 	partition int16
@@ -114,7 +104,7 @@ type runRows struct {
 // add adds the runs of due times. None may start before now, because the sweep that has to find them begins there.
 func (rows *runRows) add(r *runsOf, due []job.DueTime, now time.Time) {
 	for _, d := range due {
-		runAt := later(now, later(d.RunAt, r.schedule.RunAt(d.DueAt, r.job.String())))
+		runAt := store.Later(now, store.Later(d.RunAt, r.schedule.RunAt(d.DueAt, r.job.String())))
 		if runAt.Sub(now) <= job.WakeAhead {
 			rows.wake.Add(r.partition, r.queue, r.handler != nil)
 		}
@@ -146,7 +136,7 @@ ON CONFLICT DO NOTHING`
 // insert queues the runs for a batch of a transaction.
 func (rows *runRows) insert(tx pgx.Tx, batch *pgx.Batch) {
 	if len(rows.job) > 0 {
-		pool.WakeOf(tx).Merge(rows.wake)
+		store.WakeOf(tx).Merge(rows.wake)
 		batch.Queue(
 			insertRuns, rows.partition, rows.version, rows.job, rows.dueAt, rows.runAt, rows.priority, rows.origin,
 			rows.admit, rows.queue, rows.key, rows.keyMax, rows.handler,
@@ -218,7 +208,7 @@ func (c *change) withoutEnded(ctx context.Context, due []job.DueTime) ([]job.Due
 		times[i] = d.DueAt
 	}
 	rows, err := c.tx.Query(
-		ctx, `SELECT due_at FROM run_history_all WHERE job_id = $1 AND due_at = ANY ($2) AND seq = 0`, c.job.ID, times,
+		ctx, `SELECT due_at FROM run_history WHERE job_id = $1 AND due_at = ANY ($2) AND seq = 0`, c.job.ID, times,
 	)
 	if err != nil {
 		return nil, err

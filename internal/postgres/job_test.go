@@ -14,7 +14,6 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/pgtest"
-	"github.com/belfry-dev/belfry/internal/postgres"
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
@@ -248,7 +247,7 @@ func TestAJobIsReadAsItWasWritten(t *testing.T) {
 		Schedule: schedule.Spec{Cron: "H 3 * * *", Timezone: "Europe/Berlin", Jitter: "5m"},
 		Target:   job.Target{Kind: "http", Config: json.RawMessage(`{"url":"https://example.com"}`)},
 		Payload:  json.RawMessage(`{"a": [1, 2]}`),
-		Queue:    "reports", Priority: 4, MaxRuns: 9,
+		Queue:    "reports", Priority: 4,
 		Policy: job.Policy{Overlap: job.OverlapQueue, Missed: job.Missed{Policy: job.MissedAll}},
 	}
 	created := b.create(d)
@@ -261,9 +260,9 @@ func TestAJobIsReadAsItWasWritten(t *testing.T) {
 	require.Equal(t, created, byName)
 
 	_, err = b.store.Job(t.Context(), uuid.New(), created.ID)
-	require.ErrorIs(t, err, postgres.ErrNotFound, "of another namespace")
+	require.ErrorIs(t, err, job.ErrNotFound, "of another namespace")
 	_, err = b.store.JobByName(t.Context(), b.namespace, "weekly report")
-	require.ErrorIs(t, err, postgres.ErrNotFound)
+	require.ErrorIs(t, err, job.ErrNotFound)
 
 	var actor, text string
 	const first = `SELECT actor, definition FROM job_version WHERE job_id = $1 AND version = 1`

@@ -9,8 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
 	"github.com/belfry-dev/belfry/internal/problem"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 const insertTriggered = `
@@ -20,7 +20,7 @@ SELECT j.partition,
        greatest((SELECT coalesce(max(r.seq), 0) + 1 FROM run r
                  WHERE r.partition = j.partition AND r.job_id = j.id AND r.due_at = $3 AND r.seq > 0),
                 CASE WHEN $6 /* a user chose the time: a run of that time may have been cancelled */ THEN (
-                    SELECT coalesce(max(h.seq), 0) + 1 FROM run_history_all h
+                    SELECT coalesce(max(h.seq), 0) + 1 FROM run_history h
                     WHERE h.job_id = j.id AND h.due_at = $3 AND h.seq > 0) END),
        j.version, j.id, $3, $3, 0 /* pending */, 0, j.priority, 1 /* trigger */, j.admit, j.queue_id,
        j.concurrency_key, j.concurrency_max, j.handler, j.handler IS NULL, $4, nullif($5, '')
@@ -38,13 +38,13 @@ ORDER BY due_at DESC, seq DESC LIMIT 1`
 func checkIdle(ctx context.Context, tx pgx.Tx, key job.Key, now time.Time) error {
 	err := tx.QueryRow(ctx, unfinished, key.Partition, key.Job, now).Scan(&key.DueAt, &key.Seq)
 	switch {
-	case noRows(err):
+	case store.NoRows(err):
 		return nil
 	case err != nil:
 		return err
 	}
 	return fmt.Errorf("%w: the job is not idle: %s has not ended; trigger it without if_idle to let the run wait",
-		ErrConflict, job.FormatRunID(key))
+		job.ErrConflict, job.FormatRunID(key))
 }
 
 // TriggerJob creates a run of a job that is due now, or later if the request says so. The job may be paused or finished.
@@ -56,7 +56,10 @@ func (a *API) TriggerJob(ctx context.Context, o job.ChangeParams, payload json.R
 		return job.Key{}, fmt.Errorf("%s: %w", what, err)
 	}
 	key := job.Key{Partition: job.PartitionOf(o.ID), Job: o.ID}
-	err = a.adding(ctx, addParams{o.Namespace, what, 1, o.Idempotent}, func(tx pgx.Tx, _ *addition) error {
+	err = a.retrying(ctx, o.Namespace, what, func(tx pgx.Tx) error {
+		if err := replayOrClaim(ctx, tx, o.Namespace, o.Idempotent); err != nil {
+			return err
+		}
 		// The lock keeps the job from being deleted meanwhile, and serializes triggers of the same instant. A trigger
 		// does not involve the cursor.
 		var name string
@@ -64,14 +67,14 @@ func (a *API) TriggerJob(ctx context.Context, o job.ChangeParams, payload json.R
 		const lock = `SELECT j.name, j.version FROM job j ` + whereJob + ` FOR UPDATE`
 		err := tx.QueryRow(ctx, lock, key.Partition, o.ID, o.Namespace).Scan(&name, &version)
 		switch {
-		case noRows(err):
-			return ErrNotFound
+		case store.NoRows(err):
+			return job.ErrNotFound
 		case err != nil:
 			return err
 		case o.IfVersion != 0 && o.IfVersion != version:
-			return fmt.Errorf("%w: the job has version %d, not %d", ErrConflict, version, o.IfVersion)
+			return fmt.Errorf("%w: the job has version %d, not %d", job.ErrConflict, version, o.IfVersion)
 		}
-		if _, err := roomForRuns(ctx, tx, 0, key); err != nil {
+		if _, err := runsToAdd(ctx, tx, 0, key); err != nil {
 			return err
 		}
 		if err := tx.QueryRow(ctx, readClock).Scan(&key.DueAt); err != nil {
@@ -99,7 +102,7 @@ func (a *API) TriggerJob(ctx context.Context, o job.ChangeParams, payload json.R
 			return err
 		}
 		if key.DueAt.Sub(now) <= job.WakeAhead {
-			pool.WakeOf(tx).Add(key.Partition, queue, pulled)
+			store.WakeOf(tx).Add(key.Partition, queue, pulled)
 		}
 		if err := storeResponse(ctx, tx, o.Namespace, o.Idempotent, key); err != nil {
 			return err

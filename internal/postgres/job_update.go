@@ -10,6 +10,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/path/keep"
 )
 
 // UpdateJob gives a job a new definition. A definition that is equal to the old one changes nothing: no version and no
@@ -81,7 +82,7 @@ func (a *API) update(ctx context.Context, tx pgx.Tx, in []job.UpdateParams, want
 		return nil, err
 	}
 	if created > 0 {
-		s.adds[access.QuotaQueues] = created
+		s.adds[access.CapQueues] = created
 	}
 	jobs, err := s.lock(ctx, orders, lockAllRuns, to...)
 	if err != nil {
@@ -121,7 +122,7 @@ func (a *API) update(ctx context.Context, tx pgx.Tx, in []job.UpdateParams, want
 		}
 	}
 	if len(left.cursors) > 0 { // after all jobs, because one may move to the cursor that another one leaves
-		batch.Queue(dropCursors, left.partitions, left.cursors)
+		batch.Queue(keep.DropCursors, left.partitions, left.cursors)
 	}
 	if len(s.adds) > 0 {
 		s.adds.read(&batch, namespace, &s.quotas)
@@ -144,9 +145,6 @@ func inCursorOrder(to []cursorAt) []int {
 
 // decide determines what the job becomes.
 func (u *update) decide(ctx context.Context, a *API, to cursorAt) (err error) {
-	if more := u.new.stored() - u.old.stored(); more > 0 {
-		u.adds[access.QuotaStorage] += more
-	}
 	u.keep()
 	if u.old != nil && u.new.sameTimes(u.old) {
 		return nil
@@ -172,7 +170,6 @@ type update struct {
 
 	to       cursor
 	state    job.State
-	runsLeft *int32
 	planFrom time.Time
 	endAt    *time.Time
 	due      []job.DueTime
@@ -181,8 +178,7 @@ type update struct {
 
 // keep leaves unchanged what determines when runs are due.
 func (u *update) keep() {
-	u.to, u.state, u.runsLeft, u.planFrom = u.cursor, u.job.State, u.job.runsLeft, u.job.planFrom
-	u.endAt = u.job.endAt
+	u.to, u.state, u.planFrom, u.endAt = u.cursor, u.job.State, u.job.planFrom, u.job.endAt
 }
 
 // deleteAhead removes the runs that were to come by the old definition. Runs that are due stay.
@@ -194,22 +190,13 @@ WHERE partition = $1 AND job_id = $2 AND seq = 0 AND state = 0 /* pending */ AND
 // move takes the job from its cursor to another one, or to another point of the same one. It accounts for what was due
 // by the old definition until now, and writes the runs that the new cursor has already passed.
 func (u *update) move(ctx context.Context, to cursor) error {
-	gone, err := u.tx.Exec(ctx, deleteAhead, u.job.Partition, u.job.ID, u.now)
-	if err != nil {
+	if _, err := u.tx.Exec(ctx, deleteAhead, u.job.Partition, u.job.ID, u.now); err != nil {
 		return err
 	}
-	skipped, err := u.accountForOld(ctx)
-	if err != nil {
+	if err := u.accountForOld(ctx); err != nil {
 		return err
 	}
-	used := int32(0)
-	if u.old != nil && u.job.runsLeft != nil {
-		free := *u.job.runsLeft + skipped
-		var left *int32
-		u.due, left = limited(u.due, &free)
-		used = u.old.MaxRuns - *left - int32(gone.RowsAffected()) // runs that had not started do not count
-	}
-	u.to, u.planFrom, u.runsLeft, u.endAt = to, u.new.planFrom(u.now), u.new.runsLeft(used), u.new.endAt
+	u.to, u.planFrom, u.endAt = to, u.new.planFrom(u.now), u.new.endAt
 	past, err := u.withoutEnded(ctx, u.past())
 	if err != nil {
 		return err
@@ -227,9 +214,8 @@ func (u *update) move(ctx context.Context, to cursor) error {
 	if ahead, err = u.withoutEnded(ctx, ahead); err != nil {
 		return err
 	}
-	ahead, u.runsLeft = limited(append(past, ahead...), u.runsLeft)
-	u.due = append(u.due, ahead...)
-	u.state, u.endAt = to.left(u.new.endAt, u.runsLeft, u.due, u.now)
+	u.due = append(append(u.due, past...), ahead...)
+	u.state, u.endAt = to.left(u.new.endAt, u.due, u.now)
 	return nil
 }
 
@@ -247,11 +233,11 @@ func (u *update) past() []job.DueTime {
 const updateJobRow = `
 UPDATE job
 SET cursor_id = $3, queue_id = $4, version = $5, state = $6, priority = $7, admit = $8, jitter_ms = $9,
-    timeout_ms = $10, max_runs = $11, runs_left = $12, plan_from = $13, end_at = $14,
-    finished_at = CASE WHEN $6::smallint = 3 /* finished */ THEN coalesce(finished_at, $15) END, updated_at = $15,
-    name = $16, target_kind = $17, target_config = $18, payload = $19, schedule = $20, policy = $21, labels = $22,
-    keep_finished_for = $23, concurrency_key = $24, concurrency_max = $25, handler = $26, description = $27,
-    owner = $28, updated_by = $29, keep_history = $30, keep_failures = $31, deadline = $32
+    timeout_ms = $10, plan_from = $11, end_at = $12,
+    finished_at = CASE WHEN $6::smallint = 3 /* finished */ THEN coalesce(finished_at, $13) END, updated_at = $13,
+    name = $14, target_kind = $15, target_config = $16, payload = $17, schedule = $18, policy = $19, labels = $20,
+    keep_finished_for = $21, concurrency_key = $22, concurrency_max = $23, handler = $24, description = $25,
+    owner = $26, updated_by = $27, deadline = $28
 WHERE partition = $1 AND id = $2`
 
 // updatePending makes pending runs follow the new definition, so that claim does not apply the overlap policy of the
@@ -276,14 +262,11 @@ func (u *update) write(batch *pgx.Batch, out *job.Job) {
 	j.Version++
 	batch.Queue(
 		updateJobRow, j.Partition, j.ID, u.to.id, u.queue, j.Version, j.State, d.Priority, int16(d.AdmitRule()),
-		d.jitter.Milliseconds(), d.timeoutMS(), d.MaxRuns, u.runsLeft, u.planFrom, u.endAt, u.now, d.Name,
+		d.jitter.Milliseconds(), d.timeoutMS(), u.planFrom, u.endAt, u.now, d.Name,
 		d.Target.Kind, d.text.config, d.payload, d.text.schedule, d.text.policy, d.text.labels, d.keep(),
 		d.concurrencyKey(j.Namespace), d.concurrencyMax(), d.handler(), d.Description, d.Owner, u.actor,
-		d.keepHistory(), d.keepFailures(), d.deadline(),
+		d.deadline(),
 	)
-	if d.keepsRuns() {
-		batch.Queue(noteRule, j.Namespace)
-	}
 	batch.Queue(
 		insertVersion, j.Partition, j.ID, j.Version, u.actor, d.text.whole, u.now, j.Namespace, d.timeoutMS(),
 	)

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres"
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
@@ -59,20 +58,20 @@ func TestUpdateRefuses(t *testing.T) {
 	b.create(definition("b", everyHour))
 	in := job.UpdateParams{Namespace: b.namespace, ID: j.ID, Definition: definition("c", everyHour), IfVersion: 2}
 	_, err := b.store.UpdateJob(t.Context(), in)
-	require.ErrorIs(t, err, postgres.ErrConflict)
+	require.ErrorIs(t, err, job.ErrConflict)
 	require.ErrorContains(t, err, "the job has version 1")
 	in.IfVersion = 1
 	_, err = b.store.UpdateJob(t.Context(), in)
 	require.NoError(t, err)
 	in.IfVersion, in.Definition.Name = 0, "b"
 	_, err = b.store.UpdateJob(t.Context(), in)
-	require.ErrorIs(t, err, postgres.ErrConflict)
+	require.ErrorIs(t, err, job.ErrConflict)
 	in.ID = idIn(partition)
 	_, err = b.store.UpdateJob(t.Context(), in)
-	require.ErrorIs(t, err, postgres.ErrNotFound)
+	require.ErrorIs(t, err, job.ErrNotFound)
 	in.ID, in.Namespace = j.ID, idIn(partition)
 	_, err = b.store.UpdateJob(t.Context(), in)
-	require.ErrorIs(t, err, postgres.ErrNotFound)
+	require.ErrorIs(t, err, job.ErrNotFound)
 	require.Equal(t, "c", b.get(j).Name)
 }
 
@@ -123,36 +122,6 @@ func TestUpdateOfStartEndAndJitter(t *testing.T) {
 	require.Equal(t, job.Active, changed.State, "it has a future again")
 	require.Equal(t, grid(time.Second, changed.UpdatedAt, now.Add(time.Minute)), dueTimes(b.live(j)))
 	require.Equal(t, 1, b.cursors())
-}
-
-func TestUpdateOfMaxRuns(t *testing.T) {
-	t.Parallel()
-	b := setupJobs(t)
-	d := definition("a", b.soon(20*time.Second))
-	d.MaxRuns = 5
-	j := b.create(d)
-	b.plan(time.Minute)
-	require.Len(t, b.live(j), 5)
-	b.exec(`
-		UPDATE run SET due_at = due_at - interval '1 h'
-		WHERE job_id = $1 AND due_at < (SELECT min(due_at) + interval '2 s' FROM run WHERE job_id = $1)`, j.ID)
-	left := func() (n *int32) {
-		require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT runs_left FROM job WHERE id = $1`, j.ID).Scan(&n))
-		return n
-	}
-	d.Schedule = everyHour
-	require.Equal(t, job.Active, b.update(j, d).State)
-	require.Len(t, b.live(j), 2, "two are due")
-	require.EqualValues(t, 3, *left(), "so three are left")
-	d.MaxRuns = 3
-	b.update(j, d)
-	require.EqualValues(t, 1, *left())
-	d.MaxRuns = 2
-	require.Equal(t, job.Finished, b.update(j, d).State)
-	d.MaxRuns = 0
-	require.Equal(t, job.Active, b.update(j, d).State)
-	require.Nil(t, left())
-	require.Len(t, b.live(j), 2)
 }
 
 func TestUpdateToAOneOffInThePast(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 // IS NOT DISTINCT FROM: see whereJob.
@@ -38,7 +38,7 @@ func scanVersion(row pgx.CollectableRow) (v job.Version, err error) {
 func (a *API) JobVersions(
 	ctx context.Context, namespace, id uuid.UUID, before int32, limit int,
 ) (out []job.Version, err error) {
-	err = a.db.Query(ctx, pool.In(namespace, pool.KeyLookups), func(rows pgx.Rows) error {
+	err = a.db.Query(ctx, store.In(namespace, store.KeyLookups), func(rows pgx.Rows) error {
 		out, err = pgx.CollectRows(rows, scanVersion)
 		return err
 	}, someVersions, job.PartitionOf(id), id, before, namespace, limit)
@@ -50,12 +50,12 @@ func (a *API) JobVersions(
 
 // JobVersion returns a version of a job, or ErrNotFound.
 func (a *API) JobVersion(ctx context.Context, namespace, id uuid.UUID, number int32) (v job.Version, err error) {
-	err = a.db.Query(ctx, pool.In(namespace, pool.KeyLookups), func(rows pgx.Rows) error {
+	err = a.db.Query(ctx, store.In(namespace, store.KeyLookups), func(rows pgx.Rows) error {
 		v, err = pgx.CollectExactlyOneRow(rows, scanVersion)
 		return err
 	}, oneVersion, job.PartitionOf(id), id, number, namespace)
-	if noRows(err) {
-		err = ErrNotFound
+	if store.NoRows(err) {
+		err = job.ErrNotFound
 	}
 	if err != nil {
 		return v, fmt.Errorf("read version: %w", err)

@@ -11,7 +11,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/access"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 const insertKey = `
@@ -25,7 +26,7 @@ func (a *API) CreateKey(ctx context.Context, o access.KeyParams) (k access.APIKe
 	if err := o.Validate(); err != nil {
 		return k, "", fmt.Errorf("create key: %w", err)
 	}
-	err = a.db.Tx(ctx, pool.In(o.Namespace), "create key", func(tx pgx.Tx) error {
+	err = a.db.Tx(ctx, store.In(o.Namespace), "create key", func(tx pgx.Tx) error {
 		k, secret, err = a.createKey(ctx, tx, o)
 		return err
 	})
@@ -42,7 +43,7 @@ func (a *Admin) FirstKey(
 	ctx context.Context, namespace uuid.UUID, expiresIn time.Duration,
 ) (secret string, err error) {
 	const what = "create the first key"
-	err = a.api.db.Tx(ctx, pool.In(namespace), what, func(tx pgx.Tx) error {
+	err = a.api.db.Tx(ctx, store.In(namespace), what, func(tx pgx.Tx) error {
 		// The lock of the audit log keeps two calls from both creating a key.
 		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, auditLock(namespace)); err != nil {
 			return err
@@ -92,7 +93,7 @@ func (a *API) createKey(ctx context.Context, tx pgx.Tx, o access.KeyParams) (k a
 	if err != nil {
 		return k, "", err
 	}
-	k.CreatedAt, k.ExpiresAt = k.CreatedAt.UTC(), deref(expires).UTC()
+	k.CreatedAt, k.ExpiresAt = k.CreatedAt.UTC(), store.OrZero(expires).UTC()
 	err = a.log.write(ctx, tx, auditParams{o.Namespace, o.Actor, "key.create", access.FormatKeyID(k.ID)}, struct {
 		Name      string      `json:"name"`
 		Role      access.Role `json:"role"`
@@ -102,7 +103,7 @@ func (a *API) createKey(ctx context.Context, tx pgx.Tx, o access.KeyParams) (k a
 	if err != nil {
 		return k, "", err
 	}
-	return k, secret, additions{access.QuotaKeys: 1}.check(ctx, tx, o.Namespace)
+	return k, secret, additions{access.CapKeys: 1}.check(ctx, tx, o.Namespace)
 }
 
 // Principal returns who has a secret, by its hash. It works without a namespace, because the key determines it.
@@ -116,7 +117,7 @@ WHERE k.hash = $1 AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expire
 		&p.Key, &p.KeyName, &p.Namespace, &p.NamespaceName, &p.Role, &p.Queues, &left)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return p, ErrNotFound
+		return p, job.ErrNotFound
 	case err != nil:
 		return p, fmt.Errorf("find the key: %w", err)
 	}
@@ -154,14 +155,14 @@ func (a *Admin) KeyHashes(ctx context.Context) ([][8]byte, error) {
 
 // Keys lists the keys of a namespace, newest first.
 func (a *API) Keys(ctx context.Context, namespace uuid.UUID) (out []access.APIKey, err error) {
-	err = a.db.Query(ctx, pool.In(namespace), func(rows pgx.Rows) error {
+	err = a.db.Query(ctx, store.In(namespace), func(rows pgx.Rows) error {
 		out, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (k access.APIKey, err error) {
 			var expires, revoked *time.Time
 			err = row.Scan(
 				&k.ID, &k.Namespace, &k.Name, &k.Role, &k.Queues, &k.Prefix, &k.CreatedBy, &k.CreatedAt, &expires,
 				&revoked,
 			)
-			k.CreatedAt, k.ExpiresAt, k.RevokedAt = k.CreatedAt.UTC(), deref(expires).UTC(), deref(revoked).UTC()
+			k.CreatedAt, k.ExpiresAt, k.RevokedAt = k.CreatedAt.UTC(), store.OrZero(expires).UTC(), store.OrZero(revoked).UTC()
 			return k, err
 		})
 		return err
@@ -179,12 +180,12 @@ UPDATE api_key SET revoked_at = coalesce(revoked_at, now()) WHERE namespace_id =
 // RevokeKey revokes a key permanently. It aborts the operations that the key began, and returns how many there were.
 func (a *API) RevokeKey(ctx context.Context, namespace, id uuid.UUID, actor string) (aborted int, err error) {
 	object := access.FormatKeyID(id)
-	err = a.db.Tx(ctx, pool.In(namespace), "revoke key", func(tx pgx.Tx) error {
+	err = a.db.Tx(ctx, store.In(namespace), "revoke key", func(tx pgx.Tx) error {
 		var name string
 		err := tx.QueryRow(ctx, revokeKey, namespace, id).Scan(&name)
 		switch {
-		case noRows(err):
-			return ErrNotFound
+		case store.NoRows(err):
+			return job.ErrNotFound
 		case err != nil:
 			return err
 		}

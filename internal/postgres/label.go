@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 // The statements below read labels by skipping: each step searches the index for the next key or value. Their work
@@ -82,7 +82,7 @@ func (v *Views) LabelValues(
 func (v *Views) readLabels(
 	ctx context.Context, namespace uuid.UUID, read func(pgx.CollectableRow) error, sql string, args ...any,
 ) error {
-	settings := pool.In(namespace, pool.Lists, pool.NoBitmaps, pool.InOrder, pool.Timeout("5s"))
+	settings := store.In(namespace, store.Lists, store.NoBitmaps, store.InOrder, store.Timeout("5s"))
 	err := v.db.Query(ctx, settings, func(rows pgx.Rows) error {
 		_, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (struct{}, error) { return struct{}{}, read(row) })
 		return err

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 // How many runs of each queue are counted, and how many if that takes longer than liveTime.
@@ -22,7 +22,7 @@ const (
 // withLimit reads live runs up to a limit of each queue, and up to a lower one if there is no time for that.
 func withLimit(ctx context.Context, read func(limit int) error) (err error) {
 	for _, limit := range []int{liveLimit, liveLess} {
-		if err = read(limit); !gaveUp(ctx, err) {
+		if err = read(limit); !store.GaveUp(ctx, err) {
 			break
 		}
 	}
@@ -32,7 +32,7 @@ func withLimit(ctx context.Context, read func(limit int) error) (err error) {
 // liveBatch begins a batch with the settings of these reads: one round trip, one transaction.
 func liveBatch() *pgx.Batch {
 	batch := &pgx.Batch{}
-	batch.Queue(pool.Apply(pool.KeyLookups, pool.Timeout(liveTime)))
+	batch.Queue(store.Apply(store.KeyLookups, store.Timeout(liveTime)))
 	return batch
 }
 
@@ -46,7 +46,7 @@ const activeRuns = `queue q, LATERAL (
                      WHEN x.lost THEN x.run_at END AS since
     FROM (
         SELECT y.*, y.state = 1 /* running */ AND y.session_id NOT IN (
-            SELECT s.id FROM session s WHERE s.expires_at > '-infinity' AND NOT (` + expired + `)) AS lost
+            SELECT s.id FROM session s WHERE s.expires_at > '-infinity' AND NOT (` + store.Expired + `)) AS lost
         FROM (
             (SELECT ` + activeColumns + ` FROM run
              WHERE queue_id::bigint = q.id AND run_at <= now() + interval '1 s' ORDER BY run_at LIMIT @runs)
@@ -113,7 +113,7 @@ func readLive(rows pgx.Rows, live *job.Live) error {
 		&c.Queue, &namespace, &c.Running, &c.Accepted, &c.Retrying, &c.Due, &c.Late, &c.DuePulled, &oldest, &c.More,
 		&c.Deferred, &deferred, &c.DeferredReason,
 	}, func() error {
-		c.OldestDue, c.DeferredFrom = deref(oldest).UTC(), deref(deferred).UTC()
+		c.OldestDue, c.DeferredFrom = store.OrZero(oldest).UTC(), store.OrZero(deferred).UTC()
 		live.Queues[c.Queue] = c
 		sum := live.Namespaces[namespace]
 		sum.Add(c)

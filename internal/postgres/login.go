@@ -11,7 +11,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/access"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 // lockLoginKey also makes logins of a key wait for each other, so that they cannot exceed access.MaxLogins together.
@@ -56,7 +57,7 @@ func (a *API) CreateLogin(ctx context.Context, o access.LoginParams) (l access.L
 			return l, "", err
 		}
 	}
-	err = a.db.Tx(ctx, pool.In(o.Namespace), "log in", func(tx pgx.Tx) error {
+	err = a.db.Tx(ctx, store.In(o.Namespace), "log in", func(tx pgx.Tx) error {
 		if err := lockLogins(ctx, tx, o.Principal); err != nil {
 			return err
 		}
@@ -92,7 +93,7 @@ func lockLogins(ctx context.Context, tx pgx.Tx, p access.Principal) error {
 	}
 	locked, err := tx.Exec(ctx, lockLoginKey, p.Namespace, p.Key)
 	if err == nil && locked.RowsAffected() == 0 {
-		return ErrNotFound
+		return job.ErrNotFound
 	}
 	return err
 }
@@ -110,8 +111,8 @@ func insertLoginOf(ctx context.Context, tx pgx.Tx, o access.LoginParams, hash []
 	}
 	err := tx.QueryRow(ctx, insertLogin, l.ID, o.Namespace, o.Key, hash, l.Client, access.LoginLife, until,
 		issuer, subject, name, groups).Scan(&l.CreatedAt, &l.UsedAt, &l.ExpiresAt)
-	if noRows(err) {
-		return fmt.Errorf("%w: the login was completed before", ErrConflict)
+	if store.NoRows(err) {
+		return fmt.Errorf("%w: the login was completed before", job.ErrConflict)
 	}
 	l.CreatedAt, l.UsedAt, l.ExpiresAt = l.CreatedAt.UTC(), l.UsedAt.UTC(), l.ExpiresAt.UTC()
 	return err
@@ -138,8 +139,8 @@ func (a *Admin) LoginPrincipal(ctx context.Context, hash [32]byte) (p access.Pri
 		&p.Key, &p.KeyName, &p.Namespace, &p.NamespaceName, &p.Role, &p.Login,
 		&p.Person.Issuer, &p.Person.Subject, &p.Person.Groups, &left, &touch)
 	switch {
-	case noRows(err):
-		return p, ErrNotFound
+	case store.NoRows(err):
+		return p, job.ErrNotFound
 	case err != nil:
 		return p, fmt.Errorf("find the login session: %w", err)
 	}
@@ -155,7 +156,7 @@ func (a *Admin) LoginPrincipal(ctx context.Context, hash [32]byte) (p access.Pri
 
 // touchLogin repeats the condition, because another node may have written meanwhile.
 func (a *API) touchLogin(ctx context.Context, p access.Principal) error {
-	return a.db.Tx(ctx, pool.In(p.Namespace), "extend the login session", func(tx pgx.Tx) error {
+	return a.db.Tx(ctx, store.In(p.Namespace), "extend the login session", func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `
 UPDATE login_session SET used_at = now() WHERE namespace_id = $1 AND id = $2 AND used_at < now() - $3::interval`,
 			p.Namespace, p.Login, access.LoginTouch)
@@ -170,7 +171,7 @@ ORDER BY created_at DESC, id DESC LIMIT $4`
 
 // Logins lists the login sessions of a key or a person, newest first.
 func (a *API) Logins(ctx context.Context, namespace, owner uuid.UUID) (out []access.Login, err error) {
-	err = a.db.Query(ctx, pool.In(namespace), func(rows pgx.Rows) error {
+	err = a.db.Query(ctx, store.In(namespace), func(rows pgx.Rows) error {
 		out, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (l access.Login, err error) {
 			err = row.Scan(&l.ID, &l.Name, &l.Client, &l.CreatedAt, &l.UsedAt, &l.ExpiresAt)
 			l.CreatedAt, l.UsedAt, l.ExpiresAt = l.CreatedAt.UTC(), l.UsedAt.UTC(), l.ExpiresAt.UTC()
@@ -186,13 +187,13 @@ func (a *API) Logins(ctx context.Context, namespace, owner uuid.UUID) (out []acc
 
 // EndLogin ends the login session of a principal.
 func (a *API) EndLogin(ctx context.Context, p access.Principal) error {
-	return a.db.Tx(ctx, pool.In(p.Namespace), "log out", func(tx pgx.Tx) error {
+	return a.db.Tx(ctx, store.In(p.Namespace), "log out", func(tx pgx.Tx) error {
 		ended, err := tx.Exec(ctx, `DELETE FROM login_session WHERE namespace_id = $1 AND id = $2`, p.Namespace, p.Login)
 		switch {
 		case err != nil:
 			return err
 		case ended.RowsAffected() == 0:
-			return ErrNotFound
+			return job.ErrNotFound
 		}
 		object := access.FormatLoginID(p.Login)
 		return a.log.write(ctx, tx, auditParams{p.Namespace, p.Actor(), "session.logout", object}, struct{}{})
@@ -208,7 +209,7 @@ SELECT count(*) FILTER (WHERE live) FROM ended`
 // RevokeLogins ends all login sessions of a key or a person, and returns how many there were. It aborts the operations of
 // someone else, and returns their number too.
 func (a *API) RevokeLogins(ctx context.Context, o access.RevokeLoginsParams) (ended, aborted int, err error) {
-	err = a.db.Tx(ctx, pool.In(o.Namespace), "revoke login sessions", func(tx pgx.Tx) error {
+	err = a.db.Tx(ctx, store.In(o.Namespace), "revoke login sessions", func(tx pgx.Tx) error {
 		err := tx.QueryRow(ctx, revokeLogins, o.Namespace, o.Owner, access.LoginIdle).Scan(&ended)
 		if err == nil && !strings.HasSuffix(o.Actor, "["+o.Object+"]") {
 			aborted, err = abortOperations(ctx, tx, o.Namespace, o.Object)
@@ -222,16 +223,4 @@ func (a *API) RevokeLogins(ctx context.Context, o access.RevokeLoginsParams) (en
 		}{ended, aborted})
 	})
 	return ended, aborted, err
-}
-
-// DropLogins removes up to limit login sessions that have expired, and returns how many it removed.
-func (a *Admin) DropLogins(ctx context.Context, limit int) (int, error) {
-	gone, err := a.db.Exec(ctx, `
-DELETE FROM login_session WHERE expires_at < now() AND id = ANY (ARRAY(
-    SELECT id FROM login_session WHERE expires_at < now() AND belfry_clock_trusted()
-    ORDER BY expires_at LIMIT $1))`, limit)
-	if err != nil {
-		return 0, fmt.Errorf("drop expired login sessions: %w", err)
-	}
-	return int(gone.RowsAffected()), nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 // register also removes up to a hundred sessions that ended long ago, so the table stays small without a loop for it.
@@ -90,8 +91,8 @@ func (m *Members) Renew(ctx context.Context, id uuid.UUID, ttl time.Duration, ow
 			now.Now = after.UTC()
 		}
 		return now, err
-	case noRows(err):
-		return now, ErrSessionExpired
+	case store.NoRows(err):
+		return now, job.ErrSessionExpired
 	default:
 		return now, fmt.Errorf("renew session: %w", err)
 	}
@@ -104,25 +105,6 @@ func (m *Members) slots() (all, free *int) {
 	}
 	n, left := m.Slots()
 	return &n, &left
-}
-
-// expired is a condition on session s: it has expired, and its process had time to renew it. Only time in which nodes
-// renewed their sessions counts. In normal operation that is all time, so a session may be ended as soon as it has
-// expired. If more than its TTL does not count, there was an outage, and each process has twice its TTL. Short stalls
-// of the database only delay the end. While the clock is in doubt, no session may be ended.
-const expired = `s.expires_at <= now() AND s.expires_at > '-infinity' AND belfry_clock_trusted() AND EXISTS (
-    SELECT FROM (SELECT c.alive - s.alive AS alive, s.expires_at - s.renewed_at AS ttl FROM cluster c) c
-    WHERE alive >= ttl * CASE WHEN now() - s.renewed_at > alive + ttl THEN 2 ELSE 1 END)`
-
-// Unregister ends a session now. A session that is not registered yet cannot be registered any more: the request may
-// still be on its way.
-func (m *Members) Unregister(ctx context.Context, id uuid.UUID) error {
-	const unregister = `INSERT INTO session (id, name, started_at, expires_at) VALUES ($1, '', now(), '-infinity')
-		ON CONFLICT (id) DO UPDATE SET expires_at = '-infinity'`
-	if _, err := m.db.Exec(ctx, unregister, id); err != nil {
-		return fmt.Errorf("end session: %w", err)
-	}
-	return nil
 }
 
 // survey is one statement, so it sees one instant: all arrays come from one snapshot and have the same order.
@@ -193,12 +175,12 @@ const ownerGone = `NOT EXISTS (SELECT FROM session WHERE id = p.owner AND expire
   AND EXISTS (SELECT FROM session WHERE id = $4 AND expires_at > clock_timestamp() AND may_own)`
 
 // notServed notes since when no node served partition p.
-const notServed = `(missed_from, missed_until) = (` + unservedTime + `)`
+const notServed = `(missed_from, missed_until) = (` + gapTime + `)`
 
-// unservedTime is the time in which no node served partition p, if a node begins to serve it now or already does: what
+// gapTime is the time in which no node served partition p, if a node begins to serve it now or already does: what
 // was noted before, extended if the last service is longer ago than the grace. A partition that never had an owner has
 // missed nothing. A clock that is in doubt measures nothing: see missedSince.
-const unservedTime = `
+const gapTime = `
     SELECT CASE WHEN missed THEN coalesce(p.missed_from, served) ELSE p.missed_from END,
            CASE WHEN missed THEN now() - ` + grace + ` ELSE p.missed_until END
     FROM (SELECT served, served < now() - ` + grace + ` AND belfry_clock_trusted() AS missed
@@ -212,7 +194,7 @@ func (m *Members) Take(ctx context.Context, me uuid.UUID, from []job.Ownership) 
 			return nil, err
 		}
 		taken, err := m.changeOwner(ctx, "take partitions", me, from, ownerChange{notServed, ownerGone})
-		if Code(err) != lockNotAvailable { // otherwise a claim that was under way may be stuck by now
+		if store.Code(err) != store.LockNotAvailable { // otherwise a claim that was under way may be stuck by now
 			return taken, err
 		}
 	}
@@ -242,7 +224,7 @@ func (m *Members) endTransactions(ctx context.Context, from []job.Ownership) err
 	var applications []string
 	for _, o := range from {
 		if o.Owner != uuid.Nil && !slices.Contains(owners, o.Owner) {
-			owners, locks = append(owners, o.Owner), append(locks, lockOf(o.Owner))
+			owners, locks = append(owners, o.Owner), append(locks, store.SessionLock(o.Owner))
 			applications = append(applications, job.ProcessOf(o.Owner).Application())
 		}
 	}
@@ -282,7 +264,7 @@ func (m *Members) changeOwner(
 	locks := map[int64]bool{}
 	for i, o := range from {
 		ids[i], owners[i], epochs[i] = o.Partition, o.Owner, o.Epoch
-		locks[lockOf(o.Owner)] = true
+		locks[store.SessionLock(o.Owner)] = true
 	}
 	err = m.db.Tx(ctx, what, func(tx pgx.Tx) error {
 		// Wait until no claim of the old owners is under way.
@@ -326,4 +308,15 @@ func lockList(set map[int64]bool) []int64 {
 		out = append(out, l)
 	}
 	return out
+}
+
+// Unregister ends a session now. A session that is not registered yet cannot be registered any more: the request may
+// still be on its way.
+func (m *Members) Unregister(ctx context.Context, id uuid.UUID) error {
+	const unregister = `INSERT INTO session (id, name, started_at, expires_at) VALUES ($1, '', now(), '-infinity')
+		ON CONFLICT (id) DO UPDATE SET expires_at = '-infinity'`
+	if _, err := m.db.Exec(ctx, unregister, id); err != nil {
+		return fmt.Errorf("end session: %w", err)
+	}
+	return nil
 }

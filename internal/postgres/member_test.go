@@ -10,7 +10,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/pgtest"
-	"github.com/belfry-dev/belfry/internal/postgres"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 // session registers a session that outlives the test unless the test expires it.
@@ -154,10 +154,10 @@ func TestRenew(t *testing.T) {
 	require.NoError(t, err, "nobody has ended it")
 	require.NoError(t, b.store.Unregister(t.Context(), id))
 	_, err = b.store.Renew(t.Context(), id, time.Minute, true)
-	require.ErrorIs(t, err, postgres.ErrSessionExpired)
+	require.ErrorIs(t, err, job.ErrSessionExpired)
 	require.ErrorIs(t, err, job.ErrSessionExpired)
 	_, err = b.store.Renew(t.Context(), uuid.New(), time.Minute, true)
-	require.ErrorIs(t, err, postgres.ErrSessionExpired)
+	require.ErrorIs(t, err, job.ErrSessionExpired)
 	_, err = b.store.Register(t.Context(), id, "test", time.Minute)
 	require.Error(t, err, "an id is used once")
 }
@@ -321,7 +321,7 @@ func TestPlanAfterLosingOwnershipPlansNothing(t *testing.T) {
 		`SELECT pg_advisory_xact_lock(('x' || right(replace($1::uuid::text, '-', ''), 16))::bit(64)::bigint)`, c)
 	require.NoError(t, err)
 	_, err = plan(c)
-	require.Equal(t, "55P03", postgres.Code(err), "it waits for the lock, but not for long")
+	require.Equal(t, "55P03", store.Code(err), "it waits for the lock, but not for long")
 	require.NoError(t, tx.Rollback(t.Context()))
 	n, err = plan(c)
 	require.NoError(t, err)

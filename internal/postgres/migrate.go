@@ -14,13 +14,12 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
 
 	"github.com/belfry-dev/belfry/internal/clock"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 // Belfry uses its own names, because the database may be shared with another program that uses goose.
@@ -102,7 +101,7 @@ func migrate(ctx context.Context, url string, files fs.FS, p MigrateParams) (app
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 
-	if err := refuseOldSchema(ctx, db); err != nil {
+	if err := refuseUnreleased(ctx, db); err != nil {
 		return 0, err
 	}
 	target, rest, err := selectTarget(ctx, db, known, p)
@@ -126,7 +125,7 @@ func migrate(ctx context.Context, url string, files fs.FS, p MigrateParams) (app
 		}
 		n, err := explain(err)
 		applied += n
-		if code := Code(err); code != lockNotAvailable && code != deadlockDetected || clock.Elapsed() > end {
+		if code := store.Code(err); code != store.LockNotAvailable && code != store.DeadlockDetected || clock.Elapsed() > end {
 			return applied, err
 		}
 		if p.Waiting != nil {
@@ -253,7 +252,7 @@ func readSchema(ctx context.Context, url string, files fs.FS) (s Schema, err err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 
-	if err := refuseOldSchema(ctx, db); err != nil {
+	if err := refuseUnreleased(ctx, db); err != nil {
 		return s, err
 	}
 	if s.Current, err = readVersion(ctx, db); err != nil || s.Current <= s.Latest {
@@ -270,7 +269,7 @@ const oldestSchema = `SELECT oldest_schema FROM cluster WHERE only_row`
 // readVersion returns the version of the schema; 0: there is none.
 func readVersion(ctx context.Context, db *sql.DB) (version int64, err error) {
 	err = db.QueryRowContext(ctx, `SELECT coalesce(max(version_id), 0) FROM `+versionTable).Scan(&version)
-	if Code(err) == "42P01" { // undefined_table: never migrated
+	if store.Code(err) == "42P01" { // undefined_table: never migrated
 		return 0, nil
 	}
 	if err != nil {
@@ -279,25 +278,25 @@ func readVersion(ctx context.Context, db *sql.DB) (version int64, err error) {
 	return version, nil
 }
 
-// refuseOldSchema rejects a database of a development version whose migrations were numbered otherwise. By its number
-// such a schema looks newer than this one.
-func refuseOldSchema(ctx context.Context, db *sql.DB) error {
+// unreleased is whether a version before 0.1.0 created the schema. The migrations of those had higher numbers, so by its
+// number such a schema looks newer than this one.
+const unreleased = `SELECT to_regproc('belfry_create_output') IS NOT NULL`
+
+func refuseUnreleased(ctx context.Context, db *sql.DB) error {
 	var old bool
-	err := db.QueryRowContext(ctx, `SELECT to_regclass('hold') IS NOT NULL AND to_regclass('permit') IS NULL
-AND to_regclass('`+versionTable+`') IS NOT NULL`).Scan(&old)
-	if err != nil {
+	if err := db.QueryRowContext(ctx, unreleased).Scan(&old); err != nil {
 		return fmt.Errorf("read the schema: %w", err)
 	}
 	if old {
-		return errors.New("the database has the schema of a development version that cannot be migrated;" +
-			" drop the database, create it again and run: belfry migrate")
+		return errors.New("this database was created by a version before 0.1.0, and cannot be migrated; create a new one" +
+			" (for belfry dev: with another directory in --data)")
 	}
 	return nil
 }
 
 // open connects to the database at url and rejects a server that is too old.
 func open(ctx context.Context, url string) (*sql.DB, error) {
-	config, err := pool.Config(url)
+	config, err := store.Config(url)
 	if err != nil {
 		return nil, err
 	}
@@ -329,27 +328,12 @@ func explain(err error) (applied int, _ error) {
 				" GRANT belfry_api, belfry_engine TO that user WITH ADMIN OPTION"
 		}
 	}
-	switch Code(err) {
+	switch store.Code(err) {
 	case "42501": // insufficient_privilege
 		step += ": " + hint
-	case lockNotAvailable, deadlockDetected:
+	case store.LockNotAvailable, store.DeadlockDetected:
 		step += ": another transaction uses the table, for example a backup; wait for its end, or find it with" +
 			" SELECT pid, usename, application_name, xact_start FROM pg_stat_activity ORDER BY xact_start"
 	}
 	return applied, fmt.Errorf("%s: %w", step, err)
-}
-
-// SQLSTATEs.
-const (
-	lockNotAvailable = "55P03" // a statement waited for longer than lock_timeout
-	deadlockDetected = "40P01"
-	notReady         = "55000" // object_not_in_prerequisite_state: see belfry_lock_history
-)
-
-// Code is the SQLSTATE of an error of the server; empty: it is none.
-func Code(err error) string {
-	if server, ok := errors.AsType[*pgconn.PgError](err); ok {
-		return server.Code
-	}
-	return ""
 }

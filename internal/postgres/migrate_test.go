@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/fstest"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -181,48 +182,33 @@ func TestNamespaceName(t *testing.T) {
 	require.Equal(t, "namespace_name_key", taken.ConstraintName)
 }
 
-// TestASchemaOfADevelopmentVersionIsRefused: its migrations had higher numbers, so it looks newer than it is.
-func TestASchemaOfADevelopmentVersionIsRefused(t *testing.T) {
+// TestASchemaFromBeforeTheFirstVersionIsRefused: its migrations had higher numbers, so it looks newer than it is.
+func TestASchemaFromBeforeTheFirstVersionIsRefused(t *testing.T) {
 	t.Parallel()
 	url := pgtest.EmptyURL(t)
-	conn, err := pgx.Connect(t.Context(), url)
-	require.NoError(t, err)
-	defer func() { _ = conn.Close(context.Background()) }()
-	_, err = conn.Exec(t.Context(), `
-CREATE TABLE belfry_migration (version_id bigint); INSERT INTO belfry_migration VALUES (15); CREATE TABLE hold (n bigint)`)
-	require.NoError(t, err)
-	_, err = postgres.Migrate(t.Context(), url, postgres.MigrateParams{})
-	require.ErrorContains(t, err, "drop the database")
+	exec(t, url, `
+CREATE TABLE belfry_migration (version_id bigint); INSERT INTO belfry_migration VALUES (71);
+CREATE FUNCTION belfry_create_output(ahead integer) RETURNS void LANGUAGE sql AS ''`)
+	_, err := postgres.Migrate(t.Context(), url, postgres.MigrateParams{})
+	require.ErrorContains(t, err, "before 0.1.0, and cannot be migrated; create a new one")
 	_, err = postgres.ReadSchema(t.Context(), url)
-	require.ErrorContains(t, err, "drop the database")
-}
-
-// migratedTo creates a database with the schema of a version.
-func migratedTo(t *testing.T, version int64) (url string, pool *pgxpool.Pool) {
-	t.Helper()
-	url = pgtest.EmptyURL(t)
-	pool, err := pgxpool.New(t.Context(), url)
-	require.NoError(t, err)
-	t.Cleanup(pool.Close)
-	config, err := pgx.ParseConfig(url)
-	require.NoError(t, err)
-	db := stdlib.OpenDB(*config)
-	defer func() { require.NoError(t, db.Close()) }()
-	older, err := goose.NewProvider(goose.DialectPostgres, db, postgres.Migrations(),
-		goose.WithTableName("belfry_migration"), goose.WithDisableGlobalRegistry(true))
-	require.NoError(t, err)
-	_, err = older.UpTo(t.Context(), version)
-	require.NoError(t, err)
-	return url, pool
+	require.ErrorContains(t, err, "before 0.1.0")
 }
 
 // TestMigrateBesideABackup: while a long transaction has read the tables, a migration that must change them lets nodes
 // work, and is applied when the transaction has ended.
 func TestMigrateBesideABackup(t *testing.T) {
 	t.Parallel()
-	const before = 4 // the next one changes session
-	url, pool := migratedTo(t, before)
-	ctx := t.Context()
+	url, ctx := pgtest.EmptyURL(t), t.Context()
+	_, err := postgres.Migrate(ctx, url, postgres.MigrateParams{})
+	require.NoError(t, err)
+	pool, err := pgxpool.New(ctx, url)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	files := program(t)
+	files["1000_later.sql"] = &fstest.MapFile{
+		Data: []byte("-- +goose Up\n\nSET LOCAL lock_timeout = '500ms';\n\nALTER TABLE session ADD later integer;\n"),
+	}
 
 	backup, err := pool.Begin(ctx)
 	require.NoError(t, err)
@@ -231,8 +217,10 @@ func TestMigrateBesideABackup(t *testing.T) {
 	waits, renewed := make(chan error, 100), make(chan struct{})
 	migrated := make(chan error, 1)
 	go func() {
-		applied, err := postgres.Migrate(ctx, url, postgres.MigrateParams{Waiting: func(err error) { waits <- err; <-renewed }})
-		assert.Equal(t, count(t)-before, applied)
+		applied, err := postgres.MigrateFiles(ctx, url, files, postgres.MigrateParams{
+			Waiting: func(err error) { waits <- err; <-renewed },
+		})
+		assert.Equal(t, 1, applied)
 		migrated <- err
 	}()
 	select {
@@ -259,10 +247,9 @@ func TestMigrationsWaitBriefly(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, strings.HasPrefix(string(text), "-- +goose Up\n\nSET LOCAL lock_timeout = '500ms';\n"), name)
 		for _, index := range createIndex.FindAllStringSubmatch(string(text), -1) {
-			if slices.Contains([]string{"cursor_skip", "dead_letter", "operation", "queue", "run", "session"}, index[1]) {
+			if slices.Contains([]string{"dead_letter", "operation", "queue", "run", "session"}, index[1]) {
 				// Small: only runs that fail permanently wait for dead_letter, and renewals for session. An operation is a
-				// request of a user. In run there is a minute of planned runs, whose index takes less than a second. The
-				// index of cursor_skip is built empty.
+				// request of a user. In run there is a minute of planned runs, whose index takes less than a second.
 				continue
 			}
 			require.Contains(

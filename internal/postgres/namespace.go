@@ -3,15 +3,13 @@ package postgres
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
-	"github.com/belfry-dev/belfry/internal/problem"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 const insertNamespace = `
@@ -30,8 +28,8 @@ func (a *Admin) CreateNamespace(ctx context.Context, name string) (n access.Name
 	err = a.db.Tx(ctx, "create namespace", func(tx pgx.Tx) error {
 		err := tx.QueryRow(ctx, insertNamespace, n.ID, name).Scan(&n.CreatedAt)
 		switch {
-		case noRows(err):
-			return fmt.Errorf("%w: a namespace named %s already exists", ErrConflict, name)
+		case store.NoRows(err):
+			return fmt.Errorf("%w: a namespace named %s already exists", job.ErrConflict, name)
 		case err != nil:
 			return err
 		}
@@ -42,8 +40,8 @@ func (a *Admin) CreateNamespace(ctx context.Context, name string) (n access.Name
 
 // NamespaceNamed returns the id of a namespace. The error says how to find the names that exist.
 func (a *Admin) NamespaceNamed(ctx context.Context, name string) (id uuid.UUID, err error) {
-	err = a.db.QueryRow(ctx, `SELECT id FROM namespace WHERE name = $1`, name).Scan(raw(&id))
-	if noRows(err) {
+	err = a.db.QueryRow(ctx, `SELECT id FROM namespace WHERE name = $1`, name).Scan(store.Raw(&id))
+	if store.NoRows(err) {
 		return id, fmt.Errorf("there is no namespace %q; belfry namespace list shows them", name)
 	}
 	return id, err
@@ -51,7 +49,7 @@ func (a *Admin) NamespaceNamed(ctx context.Context, name string) (id uuid.UUID, 
 
 // NamespaceName returns the name of a namespace.
 func (v *Views) NamespaceName(ctx context.Context, id uuid.UUID) (name string, err error) {
-	err = v.db.Query(ctx, pool.In(id), func(rows pgx.Rows) error {
+	err = v.db.Query(ctx, store.In(id), func(rows pgx.Rows) error {
 		name, err = pgx.CollectExactlyOneRow(rows, pgx.RowTo[string])
 		return err
 	}, `SELECT name FROM namespace WHERE id = $1`, id)
@@ -59,33 +57,6 @@ func (v *Views) NamespaceName(ctx context.Context, id uuid.UUID) (name string, e
 		return "", fmt.Errorf("read the name of the namespace: %w", err)
 	}
 	return name, nil
-}
-
-// KeepNamespace sets how long ended runs of a namespace are kept. 0: as the setting keep_history says.
-func (a *Admin) KeepNamespace(ctx context.Context, name string, keep time.Duration) error {
-	var c problem.Checker
-	if keep != 0 {
-		problem.Between(&c, "keep_history", job.Duration(keep), [2]job.Duration{job.MinKeepHistory, job.MaxKeepHistory})
-	}
-	if err := c.Err(); err != nil {
-		return err
-	}
-	id, err := a.NamespaceNamed(ctx, name)
-	if err != nil {
-		return err
-	}
-	return a.db.Tx(ctx, "set the retention of a namespace", func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, lockAudit, auditLock(id)); err != nil {
-			return err
-		}
-		const set = `UPDATE namespace SET keep_history = nullif($2::interval, interval '0') WHERE id = $1`
-		if _, err := tx.Exec(ctx, set, id, keep); err != nil {
-			return err
-		}
-		return a.api.log.write(ctx, tx, auditParams{id, itself, "namespace.update", name}, struct {
-			KeepHistory job.Duration `json:"keep_history"`
-		}{job.Duration(keep)})
-	})
 }
 
 // CreateCanary creates the namespace of the canary, unless it exists. It returns false if its name is taken.
@@ -99,7 +70,7 @@ func (a *Admin) CreateCanary(ctx context.Context) (ok bool, err error) {
 
 // Namespaces lists all namespaces by name.
 func (a *Admin) Namespaces(ctx context.Context) ([]access.Namespace, error) {
-	rows, err := a.db.Query(ctx, `SELECT id, name, created_at, keep_history FROM namespace ORDER BY name`)
+	rows, err := a.db.Query(ctx, `SELECT id, name, created_at FROM namespace ORDER BY name`)
 	if err != nil {
 		return nil, fmt.Errorf("list namespaces: %w", err)
 	}
@@ -117,7 +88,7 @@ func (a *Admin) NamespacesOfQueues(ctx context.Context, queues []int32) (map[int
 	if err == nil {
 		var id int32
 		var namespace uuid.UUID
-		_, err = pgx.ForEachRow(rows, []any{&id, raw(&namespace)}, func() error { out[id] = namespace; return nil })
+		_, err = pgx.ForEachRow(rows, []any{&id, store.Raw(&namespace)}, func() error { out[id] = namespace; return nil })
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the namespaces of queues: %w", err)

@@ -22,7 +22,6 @@ func TestChangesOfANamespaceLockInOneOrder(t *testing.T) {
 			_, err := b.jobs.store.SetQuotas(ctx, "mine", access.QuotaParams{access.QuotaJobs: &limit})
 			return err
 		},
-		"retention": func() error { return b.jobs.store.KeepNamespace(ctx, "mine", 48*time.Hour) },
 	} {
 		tx, err := b.pool.Begin(ctx)
 		require.NoError(t, err)

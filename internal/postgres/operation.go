@@ -12,7 +12,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 // fromDead is the dead letters that a filter selects.
@@ -68,7 +68,7 @@ func (s *Operations) BeginOperation(ctx context.Context, o job.OperationParams) 
 		}
 		op.Count, op.More = n.Count, n.More
 	}
-	err = s.api.db.Tx(ctx, pool.In(o.Namespace, pool.Lists), what, func(tx pgx.Tx) error {
+	err = s.api.db.Tx(ctx, store.In(o.Namespace, store.Lists), what, func(tx pgx.Tx) error {
 		return s.begin(ctx, tx, &o, &op)
 	})
 	return op, err
@@ -134,7 +134,7 @@ SELECT count(*) FROM (SELECT FROM operation WHERE namespace_id = $1 AND state = 
 	}
 	if n > job.MaxRunningOperations {
 		return fmt.Errorf("%w: the namespace has %d operations that are running; wait until one ends, or abort one",
-			ErrConflict, job.MaxRunningOperations)
+			job.ErrConflict, job.MaxRunningOperations)
 	}
 	return nil
 }
@@ -154,7 +154,7 @@ func scanOperation(row pgx.CollectableRow) (o job.Operation, err error) {
 	if err != nil {
 		return o, err
 	}
-	o.CreatedAt, o.EndedAt = o.CreatedAt.UTC(), deref(ended).UTC()
+	o.CreatedAt, o.EndedAt = o.CreatedAt.UTC(), store.OrZero(ended).UTC()
 	return o, readOperation(&o, filter, change)
 }
 
@@ -175,7 +175,7 @@ func readOperation(o *job.Operation, filter, change string) error {
 
 // ListOperations lists the operations of a namespace that began before a given one, newest first.
 func (s *Operations) ListOperations(ctx context.Context, namespace, before uuid.UUID, limit int) (out []job.Operation, err error) {
-	err = s.api.db.Query(ctx, pool.In(namespace), func(rows pgx.Rows) error {
+	err = s.api.db.Query(ctx, store.In(namespace), func(rows pgx.Rows) error {
 		out, err = pgx.CollectRows(rows, scanOperation)
 		return err
 	}, selectOperation+`WHERE namespace_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3`, namespace, before, limit)
@@ -187,12 +187,12 @@ func (s *Operations) ListOperations(ctx context.Context, namespace, before uuid.
 
 // Operation returns an operation of a namespace, or ErrNotFound.
 func (s *Operations) Operation(ctx context.Context, namespace, id uuid.UUID) (o job.Operation, err error) {
-	err = s.api.db.Query(ctx, pool.In(namespace), func(rows pgx.Rows) error {
+	err = s.api.db.Query(ctx, store.In(namespace), func(rows pgx.Rows) error {
 		o, err = pgx.CollectExactlyOneRow(rows, scanOperation)
 		return err
 	}, selectOperation+`WHERE namespace_id = $1 AND id = $2`, namespace, id)
-	if noRows(err) {
-		err = ErrNotFound
+	if store.NoRows(err) {
+		err = job.ErrNotFound
 	}
 	if err != nil {
 		return o, fmt.Errorf("read operation: %w", err)
@@ -216,27 +216,27 @@ func checkNotRevoked(ctx context.Context, tx pgx.Tx, namespace uuid.UUID, actor 
 	const lock = `SELECT revoked_at IS NOT NULL FROM api_key WHERE namespace_id = $1 AND id = $2 FOR SHARE`
 	err := tx.QueryRow(ctx, lock, namespace, key).Scan(&revoked)
 	switch {
-	case noRows(err):
+	case store.NoRows(err):
 		return nil
 	case err == nil && revoked:
-		return fmt.Errorf("%w: the key has been revoked", ErrConflict)
+		return fmt.Errorf("%w: the key has been revoked", job.ErrConflict)
 	}
 	return err
 }
 
 // AbortOperation ends an operation. What it has changed stays changed.
 func (s *Operations) AbortOperation(ctx context.Context, namespace, id uuid.UUID, actor string) error {
-	return s.api.db.Tx(ctx, pool.In(namespace), "abort operation", func(tx pgx.Tx) error {
+	return s.api.db.Tx(ctx, store.In(namespace), "abort operation", func(tx pgx.Tx) error {
 		var state job.OperationState
 		const lock = `SELECT state FROM operation WHERE namespace_id = $1 AND id = $2 FOR UPDATE`
 		err := tx.QueryRow(ctx, lock, namespace, id).Scan(&state)
 		switch {
-		case noRows(err):
-			return ErrNotFound
+		case store.NoRows(err):
+			return job.ErrNotFound
 		case err != nil:
 			return err
 		case state != job.OperationRunning:
-			return fmt.Errorf("%w: the operation is %s already", ErrConflict, state)
+			return fmt.Errorf("%w: the operation is %s already", job.ErrConflict, state)
 		}
 		_, err = tx.Exec(ctx, `UPDATE operation SET state = 'aborted', ended_at = now() WHERE id = $1`, id)
 		if err != nil {

@@ -13,9 +13,9 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
 	"github.com/belfry-dev/belfry/internal/problem"
 	"github.com/belfry-dev/belfry/internal/schedule"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 // An operation on jobs changes many of them in one transaction, which locks all of them first, in the order of all
@@ -118,8 +118,8 @@ func (e *Engine) workItems(ctx context.Context, o *activeOperation) error {
 			switch {
 			case errors.Is(err, errStepLost):
 				return nil
-			case errors.Is(err, errNoRoom):
-				return waitForRoom(ctx, e.db, o, reason(err))
+			case errors.Is(err, errTooManyRuns):
+				return waitForFewerRuns(ctx, e.db, o, reason(err))
 			}
 			return err
 		}
@@ -206,7 +206,7 @@ func (a *API) redefineAll(ctx context.Context, o *activeOperation, orders []job.
 		}
 	}
 	if len(params) < len(orders) {
-		return ErrNotFound
+		return job.ErrNotFound
 	}
 	_, err = a.updateJobs(ctx, "change jobs", params)
 	return err
@@ -222,7 +222,7 @@ func (a *API) workItem(ctx context.Context, o *activeOperation, it *item) error 
 	within.step = &operationStep{operation: o.ID, from: o.at, to: to, count: "done", items: 1}
 	err = within.change(ctx, o, it)
 	filtered := o.Set.Jobs != nil || o.Set.Runs != nil
-	if filtered && (errors.Is(err, ErrNotFound) || errors.Is(err, errRanAgain)) { // it is no longer in the set
+	if filtered && (errors.Is(err, job.ErrNotFound) || errors.Is(err, errRanAgain)) { // it is no longer in the set
 		return nil
 	}
 	if text, ok := o.failure(err); ok {
@@ -249,11 +249,11 @@ func (o *activeOperation) failure(err error) (text string, ok bool) {
 	switch {
 	case err == nil, errors.Is(err, errStepLost):
 		return "", false
-	case errors.Is(err, errFull), errors.Is(err, errNoRoom) && o.Kind.OfRuns(): // to retry them later is better than to leave them out
+	case errors.Is(err, errFull), errors.Is(err, errTooManyRuns) && o.Kind.OfRuns(): // to retry them later is better than to leave them out
 		return "", false
-	case errors.Is(err, ErrNotFound):
+	case errors.Is(err, job.ErrNotFound):
 		return "not found", true
-	case errors.Is(err, ErrConflict), len(problem.All(err)) > 0:
+	case errors.Is(err, job.ErrConflict), len(problem.All(err)) > 0:
 		return reason(err), true
 	case isSchedule:
 		return unreadable.Error(), true
@@ -271,7 +271,7 @@ func reason(err error) string {
 		out = append(out, p.Error())
 	}
 	if out == nil {
-		_, detail, _ := strings.Cut(err.Error(), ErrConflict.Error())
+		_, detail, _ := strings.Cut(err.Error(), job.ErrConflict.Error())
 		out = append(out, strings.TrimPrefix(detail, ": "))
 	}
 	return strings.Join(out, "; ")
@@ -284,7 +284,7 @@ func (a *API) change(ctx context.Context, o *activeOperation, it *item) error {
 	}
 	id, err := job.ParseJobID(it.object)
 	if err != nil {
-		return ErrNotFound
+		return job.ErrNotFound
 	}
 	p := job.ChangeParams{Namespace: o.namespace, ID: id, Actor: o.Actor}
 	switch o.Kind {
@@ -316,7 +316,7 @@ func (a *API) redefine(ctx context.Context, o *activeOperation, p job.ChangePara
 		_, err = a.UpdateJob(ctx, job.UpdateParams{
 			Namespace: p.Namespace, ID: p.ID, IfVersion: j.Version, Definition: d, Actor: p.Actor,
 		})
-		if !errors.Is(err, ErrConflict) || try == maxTries { // another change came between
+		if !errors.Is(err, job.ErrConflict) || try == maxTries { // another change came between
 			return err
 		}
 	}
@@ -337,9 +337,9 @@ func (a *API) takeBack(ctx context.Context, p job.ChangeParams, it *item) error 
 		Namespace: p.Namespace, ID: p.ID, IfVersion: it.version, Definition: before.Definition, Rollback: before.Number,
 		Actor: p.Actor,
 	})
-	if errors.Is(err, ErrConflict) && j.Version != it.version {
+	if errors.Is(err, job.ErrConflict) && j.Version != it.version {
 		err = fmt.Errorf("%w: it was changed since: it has version %d, and the operation wrote version %d",
-			ErrConflict, j.Version, it.version)
+			job.ErrConflict, j.Version, it.version)
 	}
 	return err
 }
@@ -347,7 +347,7 @@ func (a *API) takeBack(ctx context.Context, p job.ChangeParams, it *item) error 
 func (a *API) changeRun(ctx context.Context, o *activeOperation, it *item) error {
 	k, err := job.ParseRunID(it.object)
 	if err != nil {
-		return ErrNotFound
+		return job.ErrNotFound
 	}
 	p := job.RunParams{Namespace: o.namespace, Key: k, Actor: o.Actor}
 	if o.Kind == job.CancelRuns {
@@ -427,7 +427,7 @@ func (o *activeOperation) changes(j *job.Job) bool {
 
 // versionItems reads the versions that another operation wrote, in the order of the ids of their jobs.
 func (a *API) versionItems(ctx context.Context, o *activeOperation, after uuid.UUID, limit int) (page itemPage, err error) {
-	err = a.db.Query(ctx, pool.In(o.namespace), func(rows pgx.Rows) error {
+	err = a.db.Query(ctx, store.In(o.namespace), func(rows pgx.Rows) error {
 		var id uuid.UUID
 		var version int32
 		_, err := pgx.ForEachRow(rows, []any{&id, &version}, func() error {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 // The bounds of counting a set.
@@ -80,7 +80,7 @@ WHERE v.operation_id = $1 ORDER BY v.job_id LIMIT $2`
 // countRestorable counts the jobs that an undo of an operation restores: those that were not changed since.
 func (a *API) countRestorable(ctx context.Context, namespace, operation uuid.UUID) (out job.SetCount, err error) {
 	var ids []uuid.UUID
-	err = a.db.Query(ctx, pool.In(namespace, pool.KeyLookups), func(rows pgx.Rows) error {
+	err = a.db.Query(ctx, store.In(namespace, store.KeyLookups), func(rows pgx.Rows) error {
 		ids, err = pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
 		return err
 	}, selectRestorable, operation, maxCountedJobs+1)
@@ -94,7 +94,7 @@ func (a *API) countRestorable(ctx context.Context, namespace, operation uuid.UUI
 
 // countVersions counts the versions that an operation wrote.
 func (a *API) countVersions(ctx context.Context, namespace, operation uuid.UUID) (n int64, err error) {
-	err = a.db.Query(ctx, pool.In(namespace), func(rows pgx.Rows) error {
+	err = a.db.Query(ctx, store.In(namespace), func(rows pgx.Rows) error {
 		n, err = pgx.CollectExactlyOneRow(rows, pgx.RowTo[int64])
 		return err
 	}, `SELECT count(*) FROM operation_version WHERE operation_id = $1`, operation)
@@ -130,7 +130,7 @@ func (a *API) countRunIDs(ctx context.Context, namespace uuid.UUID, ids []string
 		}
 		entries, err := a.Run(ctx, namespace, k)
 		switch {
-		case errors.Is(err, ErrNotFound):
+		case errors.Is(err, job.ErrNotFound):
 		case err != nil:
 			return out, err
 		default:
@@ -216,7 +216,7 @@ func (s *Operations) PreviewSpread(
 func (s *Operations) OperationItems(
 	ctx context.Context, namespace, operation uuid.UUID, after int64, limit int,
 ) (out []job.OperationItem, err error) {
-	err = s.api.db.Query(ctx, pool.In(namespace), func(rows pgx.Rows) error {
+	err = s.api.db.Query(ctx, store.In(namespace), func(rows pgx.Rows) error {
 		out, err = pgx.CollectRows(rows, pgx.RowToStructByPos[job.OperationItem])
 		return err
 	}, `SELECT number, object, name, error, at FROM operation_item

@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 // activeOperation is an operation that this transaction works on.
@@ -61,7 +61,7 @@ func (e *Engine) WorkOperation(ctx context.Context) (worked bool, err error) {
 			}
 		}
 		// From here on the transaction is limited to the namespace.
-		if err := pool.Enter(ctx, tx, pool.In(o.namespace, pool.Lists)); err != nil {
+		if err := store.Enter(ctx, tx, store.In(o.namespace, store.Lists)); err != nil {
 			return err
 		}
 		return o.work(ctx, tx)
@@ -88,7 +88,7 @@ func (o *activeOperation) take(ctx context.Context, tx pgx.Tx, last *uuid.UUID) 
 	err := tx.QueryRow(ctx, dueOperation, last).Scan(
 		&o.ID, &o.namespace, &o.Kind, &filter, &change, &o.Rate, &o.until, &o.at, &o.nextAt, &o.failures, &o.Actor, &o.now,
 	)
-	if noRows(err) {
+	if store.NoRows(err) {
 		return false, nil
 	}
 	if err != nil {
@@ -110,7 +110,7 @@ func (e *Engine) postpone(ctx context.Context, o *activeOperation, failed error)
 	failures := o.failures + 1
 	wait, giveUp := job.AfterFailure(failures)
 	problem := "a node could not work on it"
-	if state := Code(failed); state != "" {
+	if state := store.Code(failed); state != "" {
 		problem += fmt.Sprintf(" (the database's error %s)", state)
 	}
 	if giveUp {
@@ -138,8 +138,8 @@ UPDATE operation SET state = 'finished', ended_at = now(), failures = 0, problem
 		return err
 	}
 	done, err := changeDead(ctx, tx, o, keys)
-	if errors.Is(err, errNoRoom) {
-		return waitForRoom(ctx, tx, o, reason(err))
+	if errors.Is(err, errTooManyRuns) {
+		return waitForFewerRuns(ctx, tx, o, reason(err))
 	}
 	if err != nil {
 		return err

@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 // overviewCounts are numbers of the ledger, each counted up to its limit.
@@ -24,7 +24,7 @@ SELECT now(), belfry_clock_trusted(),
        (SELECT count(*) FROM (
             SELECT FROM audit_finding f WHERE f.namespace_id = @namespace LIMIT @findings) x),
        EXISTS (SELECT FROM job j WHERE j.namespace_id = @namespace),
-       (SELECT held_until FROM cluster WHERE only_row AND held_from < held_until)
+       (SELECT held_until FROM cluster WHERE only_row AND held_until > '-infinity')
 FROM (SELECT count(*) AS paused, count(*) FILTER (WHERE x.paused_by = 'belfry') AS by_belfry FROM (
           SELECT paused_by FROM job j
           WHERE j.namespace_id = @namespace AND j.state = 2 /* paused */ LIMIT @counted) x) p`
@@ -106,7 +106,7 @@ func (v *Views) Overview(ctx context.Context, namespace uuid.UUID) (o job.Overvi
 		more["namespace"], more["searched"] = namespace, job.MaxSearched
 		return more
 	}
-	err = v.db.Tx(ctx, pool.In(namespace, pool.Lists, pool.NoBitmaps, pool.Timeout("4s")), "read the overview", func(tx pgx.Tx) error {
+	err = v.db.Tx(ctx, store.In(namespace, store.Lists, store.NoBitmaps, store.Timeout("4s")), "read the overview", func(tx pgx.Tx) error {
 		o = job.Overview{Namespace: namespace}
 		var batch pgx.Batch
 		counts := args(pgx.NamedArgs{"counted": job.MaxOverviewCount + 1, "findings": job.MaxFindings + 1})
@@ -119,7 +119,7 @@ func (v *Views) Overview(ctx context.Context, namespace uuid.UUID) (o job.Overvi
 		batch.Queue(overviewUnplanned, counts).QueryRow(func(row pgx.Row) error {
 			var oldest *time.Time
 			err := row.Scan(&o.Unplanned, &oldest)
-			o.UnplannedFrom = deref(oldest).UTC()
+			o.UnplannedFrom = store.OrZero(oldest).UTC()
 			return err
 		})
 		batch.Queue(overviewFailing, args(pgx.NamedArgs{
@@ -130,7 +130,7 @@ func (v *Views) Overview(ctx context.Context, namespace uuid.UUID) (o job.Overvi
 		batch.Queue(overviewAudit).QueryRow(func(row pgx.Row) error {
 			var at *time.Time
 			err := row.Scan(&o.Audited, &at)
-			o.AuditedAt = deref(at).UTC()
+			o.AuditedAt = store.OrZero(at).UTC()
 			return err
 		})
 		return tx.SendBatch(ctx, &batch).Close()
@@ -155,7 +155,7 @@ func scanCounts(row pgx.Row, o *job.Overview) error {
 	var dead, paused, belfry, findings int64
 	var held *time.Time
 	err := row.Scan(&o.Now, &o.ClockTrusted, &dead, &paused, &belfry, &o.Unowned, &findings, &o.HasJobs, &held)
-	o.Now, o.HeldUntil = o.Now.UTC(), deref(held).UTC()
+	o.Now, o.HeldUntil = o.Now.UTC(), store.OrZero(held).UTC()
 	o.DeadLetters, o.PausedJobs = job.UpTo(dead, job.MaxOverviewCount), job.UpTo(paused, job.MaxOverviewCount)
 	o.PausedBelfry = job.Capped{Count: belfry, More: o.PausedJobs.More && belfry > 0}
 	o.Findings = job.UpTo(findings, job.MaxFindings)
@@ -165,7 +165,7 @@ func scanCounts(row pgx.Row, o *job.Overview) error {
 func scanOverviewQueue(row pgx.CollectableRow) (q job.OverviewQueue, err error) {
 	var at *time.Time
 	err = row.Scan(&q.ID, &q.Name, &q.Paused, &at, &q.Workers)
-	q.PausedAt = deref(at).UTC()
+	q.PausedAt = store.OrZero(at).UTC()
 	return q, err
 }
 
@@ -174,7 +174,7 @@ func scanFailing(rows pgx.Rows, o *job.Overview) error {
 	var message, name *string
 	var read int64
 	_, err := pgx.ForEachRow(rows, []any{&f.ID, &f.Failed, &message, &name, &read}, func() error {
-		f.Message, f.Name = text(message), text(name)
+		f.Message, f.Name = store.OrZero(message), store.OrZero(name)
 		o.Failing, o.FailingMore = append(o.Failing, f), read >= job.MaxFailures
 		return nil
 	})

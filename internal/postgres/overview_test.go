@@ -25,7 +25,7 @@ func TestOverviewReadsIndexes(t *testing.T) {
 			status, queue_id, reason)
 		SELECT partition, 0, 1, id, now(), now(), now(), 2 + 2 * (version % 2), 1, 0, 500, 1, 'attempts' FROM job`)
 	b.exec(`INSERT INTO cursor_skip
-		SELECT partition, id, now() - n * interval '1 d', now(), 1, 'live_runs', now(), namespace_id
+		SELECT partition, id, now() - n * interval '1 d', now(), 1, 'missed', now(), namespace_id
 		FROM cursor, generate_series(1, 4) n`)
 	var o job.Overview
 	sent := r.during(func() {

@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 var (
@@ -181,7 +181,7 @@ func (e *Engine) collectCapacity(r *capacities, timeline int64) func(pgx.Rows) e
 		var perMinute int32
 		_, err := pgx.ForEachRow(rows, []any{
 			&l.Kind, &l.ID, &q.MaxRunning, &q.Rate.Count, &q.Rate.Seconds, &q.Burst, &running, &oldest, &tokens,
-			&refilled, &priority, &runAt, raw(&namespace), &perMinute, &quotaTokens, &quotaRefilled,
+			&refilled, &priority, &runAt, store.Raw(&namespace), &perMinute, &quotaTokens, &quotaRefilled,
 		}, func() error {
 			c := &job.Capacity{Running: running, Limits: q, Quota: r.quotas[namespace]}
 			if tokens != nil {
@@ -244,9 +244,9 @@ func (w *permitRows) write(ctx context.Context, tx pgx.Tx, r *capacities) error 
 		w.namespaces, w.quotaTokens = append(w.namespaces, namespace), append(w.quotaTokens, q.Bucket.Tokens)
 		w.quotaRefilled = append(w.quotaRefilled, q.Bucket.At)
 	}
-	k := splitKeys(w.keys)
+	k := store.SplitKeys(w.keys)
 	var batch pgx.Batch
-	batch.Queue(permitInsert, w.kind, w.id, w.number, w.queue, k.partition, k.job, k.dueAt, k.seq)
+	batch.Queue(permitInsert, w.kind, w.id, w.number, w.queue, k.Partition, k.Job, k.DueAt, k.Seq)
 	if len(w.rated) > 0 {
 		batch.Queue(permitRate, w.rated, w.tokens, w.refilled)
 	}
@@ -281,7 +281,7 @@ func (e *Engine) ReportWaiters(
 		priority, runAt = append(priority, w.Priority), append(runAt, w.RunAt)
 	}
 	var batch pgx.Batch // one round trip, one transaction
-	batch.Queue(pool.Apply(pool.LazyCommit, pool.KeyLookups))
+	batch.Queue(store.Apply(store.LazyCommit, store.KeyLookups))
 	if len(waiters) > 0 {
 		batch.Queue(writeWaiters, queue, session, waiting, priority, runAt)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 // maxReconciled is how many runs get a permit in one transaction.
@@ -62,12 +62,12 @@ func (e *Engine) permitLive(ctx context.Context, queue int32) error {
 
 // awaitClaims waits until the claims of a session that are under way have ended. Other claims of the session, which are
 // those of all namespaces if it is a node's, wait behind it. So it waits for a moment only, and then again, for longer.
-func awaitClaims(ctx context.Context, db pool.All, session uuid.UUID) error {
+func awaitClaims(ctx context.Context, db store.All, session uuid.UUID) error {
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
 		var batch pgx.Batch
 		batch.Queue(`SELECT set_config('lock_timeout', $1, true)`, strconv.FormatInt(wait.Milliseconds(), 10))
-		batch.Queue(`SELECT pg_advisory_xact_lock($1)`, lockOf(session))
-		if err := db.SendBatch(ctx, &batch).Close(); Code(err) != lockNotAvailable {
+		batch.Queue(`SELECT pg_advisory_xact_lock($1)`, store.SessionLock(session))
+		if err := db.SendBatch(ctx, &batch).Close(); store.Code(err) != store.LockNotAvailable {
 			return err
 		}
 		select {

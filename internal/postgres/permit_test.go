@@ -23,13 +23,8 @@ type limits struct {
 
 func setupLimits(t *testing.T) *limits {
 	t.Helper()
-	b := &limits{jobs: setupJobs(t), session: uuid.New()}
-	_, err := b.store.Register(t.Context(), b.session, "node", time.Hour)
-	require.NoError(t, err)
-	owned, err := b.store.Ownerships(t.Context())
-	require.NoError(t, err)
-	_, err = b.store.Take(t.Context(), b.session, owned)
-	require.NoError(t, err)
+	b := &limits{jobs: setupJobs(t)}
+	b.session, _ = b.store.Own(t)
 	return b
 }
 

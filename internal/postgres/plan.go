@@ -1,19 +1,15 @@
 package postgres
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 var (
@@ -21,11 +17,9 @@ var (
 	planCursorsLate  = statement("plan_cursors_late")
 	planCursorsTurns = statement("plan_cursors_turns")
 	planRuns         = statement("plan_runs")
-	planRunsLimited  = statement("plan_runs_limited")
 	planMoveCursors  = statement("plan_move_cursors")
 	planBreakCursors = statement("plan_break_cursors")
 	planFinishJobs   = statement("plan_finish_jobs")
-	planCountRuns    = statement("plan_count_runs")
 	planSkips        = statement("plan_skips")
 	planCountJobs    = statement("plan_count_jobs")
 	planJobAt        = statement("plan_job_at")
@@ -42,7 +36,7 @@ const lockTimeout = "500ms"
 // stop between two jobs of one due time.
 func (e *Engine) Plan(ctx context.Context, in job.PlanParams) (job.Planned, error) {
 	out, err := e.plan(ctx, in, true)
-	if Code(err) == lockNotAvailable {
+	if store.Code(err) == store.LockNotAvailable {
 		return e.plan(ctx, in, false)
 	}
 	return out, err
@@ -56,10 +50,10 @@ func (e *Engine) plan(ctx context.Context, in job.PlanParams, wait bool) (out jo
 		// again, so it need not wait for the disk.
 		const begin = `
 SELECT now(), belfry_clock_trusted(), (SELECT restored_until FROM cluster WHERE only_row),
-       ARRAY(` + fullNamespaces + `)
+       ARRAY(SELECT namespace_id FROM namespace_runs WHERE ` + isFull + `)
 FROM (
     SELECT set_config('synchronous_commit', 'off', true), set_config('lock_timeout', '` + lockTimeout + `', true),
-           ` + string(pool.KeyLookups) + ` OFFSET 0) s`
+           ` + string(store.KeyLookups) + ` OFFSET 0) s`
 		var trusted bool
 		var restored *time.Time
 		var full []uuid.UUID
@@ -71,18 +65,11 @@ FROM (
 		}
 		batch = &planBatch{upTo: uuid.Max}
 		bound := &planBound{
-			engine: e, tx: tx, now: out.Now, until: out.Now.Add(in.LookAhead), restored: deref(restored), max: in.Runs,
+			engine: e, tx: tx, now: out.Now, until: out.Now.Add(in.LookAhead), restored: store.OrZero(restored), max: in.Runs,
 			cursors: in.Cursors, full: full, out: &out, batch: batch,
 		}
 		if err := bound.planCursors(ctx, in, wait); err != nil || out.Cursors == 0 {
 			return err
-		}
-		switch more, err := planEndedAlone(ctx, tx, &batch.behind, out.Now); {
-		case err != nil:
-			return err
-		case more: // the cursors must not move yet
-			out = job.Planned{Now: out.Now, More: true}
-			return nil
 		}
 		return batch.write(ctx, tx, out.Now.Add(in.LookAhead), &out)
 	})
@@ -102,7 +89,7 @@ func lockOwned(ctx context.Context, tx pgx.Tx, in *job.PlanParams) error {
 		return nil
 	}
 	var batch pgx.Batch
-	batch.Queue(`SELECT pg_advisory_xact_lock_shared($1)`, lockOf(in.Session))
+	batch.Queue(`SELECT pg_advisory_xact_lock_shared($1)`, store.SessionLock(in.Session))
 	batch.Queue(`SELECT id FROM partition WHERE id = ANY ($1) AND owner = $2`, in.Partitions, in.Session).
 		Query(func(rows pgx.Rows) (err error) {
 			in.Partitions, err = pgx.CollectRows(rows, pgx.RowTo[int16])
@@ -125,21 +112,17 @@ type planBatch struct {
 		cursor    []int64
 		next      []*time.Time
 		pacedTo   []*time.Time  // nil: no caught-up run is left
+		broken    []bool        // it stays broken: it has not caught up yet
 		after     []*uuid.UUID  // nil: the cursor stands between two due times
 		origin    []*job.Origin // nil: the same
 	}
 	// The runs are those of the jobs in (after, upTo]. Only a batch of one cursor excludes any.
 	after, upTo uuid.UUID
-	behind      behind   // those that missed occurrences
 	broken      struct { // one for each cursor that cannot be planned
 		partition []int16
 		cursor    []int64
 		retryAt   []time.Time
 		problem   []string
-	}
-	suspended struct { // one for each cursor of a full namespace
-		partition []int16
-		cursor    []int64
 	}
 	ended struct { // one for each cursor that has no more
 		partition []int16
@@ -206,10 +189,9 @@ type dueCursor struct {
 	after            *uuid.UUID  // jobs up to this one have their run of next; nil: none has one
 	origin           *job.Origin // of those runs
 	missedUntil      *time.Time  // occurrences before it were missed; nil: none was
-	fullFrom         *time.Time  // see job.PlanInput
-	fullUntil        *time.Time
 	namespace        uuid.UUID
-	turn             int // see planTurns
+	brokenTo         time.Time // occurrences before it were missed, because the cursor was broken; zero: it was not
+	turn             int       // see planTurns
 }
 
 func (c *dueCursor) key() cursorID { return cursorID{c.partition, c.id} }
@@ -222,7 +204,7 @@ func dueCursors(ctx context.Context, tx pgx.Tx, query string, args ...any) ([]du
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (c dueCursor, err error) {
 		err = row.Scan(
 			&c.partition, &c.id, &c.schedule, &c.missed, &c.next, &c.brokenAt, &c.pacedTo, &c.after, &c.origin,
-			&c.missedUntil, &c.namespace, &c.fullFrom, &c.fullUntil,
+			&c.missedUntil, &c.namespace,
 		)
 		return c, err
 	})
@@ -236,15 +218,13 @@ func (e *Engine) planCursor(c *dueCursor, in *job.PlanInput) (result job.PlanRes
 			err = fmt.Errorf("panic: %v", r)
 		}
 	}()
-	if in.Schedule, in.Missed, err = e.schedules.read(c.schedule, c.missed); err != nil {
+	if in.Schedule, in.Missed, err = e.schedules.Read(c.schedule, c.missed); err != nil {
 		return job.PlanResult{}, err
 	}
-	in.NextDue, in.PacedTo, in.Begun, in.MissedUntil = c.next, deref(c.pacedTo), c.origin, deref(c.missedUntil)
-	if c.fullFrom != nil {
-		in.FullFrom, in.FullUntil = *c.fullFrom, *c.fullUntil
-	}
-	if c.brokenAt != nil { // no node could serve the jobs of this cursor
+	in.NextDue, in.PacedTo, in.Begun, in.MissedUntil = c.next, store.OrZero(c.pacedTo), c.origin, store.OrZero(c.missedUntil)
+	if c.brokenAt != nil { // no node served the jobs of this cursor
 		in.MissedUntil = in.Now.Add(-job.MissedGrace)
+		c.brokenTo = in.MissedUntil
 	}
 	return job.Plan(*in)
 }
@@ -257,22 +237,22 @@ func (b *planBatch) addBroken(partition int16, cursor int64, retryAt time.Time, 
 }
 
 // add adds what was decided about a cursor, and moves it.
-func (b *planBatch) add(partition int16, cursor int64, r *job.PlanResult) {
-	b.addResults(partition, cursor, r)
+func (b *planBatch) add(c *dueCursor, r *job.PlanResult) {
+	b.addResults(c.partition, c.id, r)
 	to := cursorPlace{pacedTo: r.PacedTo}
 	if r.Ended {
-		b.end(partition, cursor, r)
+		b.end(c.partition, c.id, r)
 	} else {
 		to.next = &r.NextDue
 	}
-	b.move(partition, cursor, to)
+	b.move(c, to)
 }
 
 // end ends the jobs of a cursor, after its last due time.
 func (b *planBatch) end(partition int16, cursor int64, r *job.PlanResult) {
 	var at time.Time
 	if n := len(r.Due); n > 0 {
-		at = r.Due[n-1].DueAt.Add(instant)
+		at = r.Due[n-1].DueAt.Add(store.Instant)
 	}
 	b.ended.partition, b.ended.cursor = append(b.ended.partition, partition), append(b.ended.cursor, cursor)
 	b.ended.at = append(b.ended.at, at)
@@ -286,9 +266,10 @@ type cursorPlace struct {
 	origin  *job.Origin
 }
 
-func (b *planBatch) move(partition int16, cursor int64, to cursorPlace) {
+func (b *planBatch) move(c *dueCursor, to cursorPlace) {
 	m := &b.moved
-	m.partition, m.cursor, m.next = append(m.partition, partition), append(m.cursor, cursor), append(m.next, to.next)
+	m.partition, m.cursor, m.next = append(m.partition, c.partition), append(m.cursor, c.id), append(m.next, to.next)
+	m.broken = append(m.broken, to.next != nil && to.next.Before(c.brokenTo))
 	m.after, m.origin = append(m.after, to.after), append(m.origin, to.origin)
 	if to.pacedTo.IsZero() {
 		m.pacedTo = append(m.pacedTo, nil)
@@ -315,25 +296,19 @@ func (b *planBatch) addResults(partition int16, cursor int64, r *job.PlanResult)
 	}
 }
 
-// countBatch is how many jobs one plan_count_runs.sql updates, because its search for each job is linear.
-const countBatch = 1000
-
 // write writes the runs and moves the cursors. A run that may start only after the look-ahead needs the sweep, because
 // a new owner loads no further than that.
 func (b *planBatch) write(ctx context.Context, tx pgx.Tx, until time.Time, out *job.Planned) error {
 	var batch pgx.Batch
-	limited := map[jobKey]limitedRuns{}
 	if d := &b.due; len(d.cursor) > 0 {
 		batch.Queue(planRuns, d.partition, d.cursor, d.dueAt, d.runAt, d.origin, until, b.after, b.upTo).
-			Query(func(rows pgx.Rows) error { return collectPlanned(rows, out, nil) })
-		batch.Queue(planRunsLimited, d.partition, d.cursor, d.dueAt, d.runAt, d.origin, until, b.after, b.upTo).
-			Query(func(rows pgx.Rows) error { return collectPlanned(rows, out, limited) })
+			Query(func(rows pgx.Rows) error { return collectPlanned(rows, out, store.WakeOf(tx)) })
 	}
-	if p := &b.suspended; len(p.cursor) > 0 {
-		batch.Queue(planSuspendCursors, p.partition, p.cursor, until.Add(suspendPause), out.Now)
+	if len(b.skipped.cursor) > 0 { // before the cursors forget why they could not be planned
+		b.writeSkipped(tx, &batch, out)
 	}
 	if m := &b.moved; len(m.cursor) > 0 {
-		batch.Queue(planMoveCursors, m.partition, m.cursor, m.next, m.pacedTo, m.after, m.origin)
+		batch.Queue(planMoveCursors, m.partition, m.cursor, m.next, m.pacedTo, m.after, m.origin, m.broken)
 	}
 	if k := &b.broken; len(k.cursor) > 0 {
 		batch.Queue(planBreakCursors, k.partition, k.cursor, k.retryAt, k.problem, out.Now)
@@ -341,13 +316,7 @@ func (b *planBatch) write(ctx context.Context, tx pgx.Tx, until time.Time, out *
 	if e := &b.ended; len(e.cursor) > 0 {
 		batch.Queue(planFinishJobs, e.partition, e.cursor, e.at, out.Now, b.upTo)
 	}
-	if len(b.skipped.cursor) > 0 {
-		b.writeSkipped(tx, &batch, out)
-	}
-	if err := tx.SendBatch(ctx, &batch).Close(); err != nil {
-		return err
-	}
-	return countLimited(ctx, tx, limited)
+	return tx.SendBatch(ctx, &batch).Close()
 }
 
 // jobKey names a job.
@@ -356,53 +325,22 @@ type jobKey struct {
 	id        uuid.UUID
 }
 
-// limitedRuns are the planned runs of a job with max_runs.
-type limitedRuns struct {
-	count int32
-	last  time.Time // due time
-}
-
-// countLimited subtracts planned runs from what jobs with max_runs have left.
-func countLimited(ctx context.Context, tx pgx.Tx, runs map[jobKey]limitedRuns) error {
-	if len(runs) == 0 {
-		return nil
-	}
-	var batch pgx.Batch
-	// It locks the jobs, in the order in which others lock several.
-	keys := slices.SortedFunc(maps.Keys(runs), func(a, b jobKey) int {
-		return cmp.Or(cmp.Compare(a.partition, b.partition), bytes.Compare(a.id[:], b.id[:]))
-	})
-	for part := range slices.Chunk(keys, countBatch) {
-		var partitions []int16
-		var ids []uuid.UUID
-		var counts []int32
-		var ends []time.Time
-		for _, k := range part {
-			partitions, ids = append(partitions, k.partition), append(ids, k.id)
-			counts, ends = append(counts, runs[k].count), append(ends, runs[k].last.Add(instant))
-		}
-		batch.Queue(planCountRuns, partitions, ids, counts, ends)
-	}
-	return tx.SendBatch(ctx, &batch).Close()
-}
-
-// collectPlanned reads the planned runs. If counted is not nil, it counts the runs of each job.
-func collectPlanned(rows pgx.Rows, out *job.Planned, counted map[jobKey]limitedRuns) error {
+// collectPlanned reads the planned runs.
+func collectPlanned(rows pgx.Rows, out *job.Planned, wake *job.Wake) error {
 	run := job.Run{State: job.Pending}
 	var pulled bool // workers pull it: no node delivers it
 	_, err := pgx.ForEachRow(rows, []any{
-		&run.Partition, raw(&run.Job), &run.DueAt, &run.RunAt, &run.Version, &run.Priority, &run.Origin,
+		&run.Partition, store.Raw(&run.Job), &run.DueAt, &run.RunAt, &run.Version, &run.Priority, &run.Origin,
 		&run.Queue, &run.ConcurrencyKey, &run.ConcurrencyMax, &pulled,
 	}, func() error {
-		if counted != nil {
-			k := jobKey{run.Partition, run.Job}
-			counted[k] = limitedRuns{counted[k].count + 1, later(counted[k].last, run.DueAt)}
-		}
 		if run.Origin == job.FromMissed {
 			out.Missed.Add(job.Outage{Runs: 1, From: run.DueAt, To: run.DueAt})
 		}
-		if !pulled {
+		switch {
+		case !pulled:
 			out.Runs = append(out.Runs, run)
+		case run.RunAt.Before(out.Now):
+			wake.AddLate(run.Queue, run.RunAt)
 		}
 		return nil
 	})
@@ -431,11 +369,11 @@ func (e *Engine) NextDue(
 	first := map[int16]time.Time{}
 	var p int16
 	var at *time.Time
-	var unserved bool
+	var gap bool
 	var timeline int64
-	_, err = pgx.ForEachRow(rows, []any{&p, &at, &unserved, &now, &timeline}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&p, &at, &gap, &now, &timeline}, func() error {
 		switch {
-		case unserved:
+		case gap:
 			missed = append(missed, p)
 			first[p] = time.Time{} // it was not searched
 		case at != nil:

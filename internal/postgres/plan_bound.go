@@ -28,7 +28,7 @@ type planBound struct {
 	restored   time.Time   // see job.PlanInput
 	max        int         // runs
 	cursors    int         // maximum
-	full       []uuid.UUID // namespaces with as many live runs as their quota allows
+	full       []uuid.UUID // namespaces with as many live runs as they may have
 	batch      *planBatch
 	out        *job.Planned
 }
@@ -44,7 +44,7 @@ const (
 // decide calls job.Plan for cursors until the bound is reached. Namespaces for which less was planned come first.
 // Late cursors of a namespace come last, because those that are not late would become late behind them.
 func (p *planBound) decide(ctx context.Context, cursors []dueCursor) error {
-	cursors = p.suspend(cursors)
+	cursors = p.setFullAside(cursors)
 	p.engine.planned.order(cursors)
 	slices.SortStableFunc(cursors, func(x, y dueCursor) int {
 		if c := cmp.Compare(x.turn, y.turn); c != 0 {
@@ -84,18 +84,15 @@ func (p *planBound) decide(ctx context.Context, cursors []dueCursor) error {
 		visits -= result.Visited
 		p.engine.planned.add(c.namespace, 1+min(jobs[i], p.max)*len(result.Due)+result.Visited/visitsPerRun)
 		if err != nil {
-			p.breakCursor(c, err)
+			p.breakCursor(c, err, job.RetryBroken(c.brokenAt, p.now, p.until))
 			continue
 		}
 		p.out.More = p.out.More || result.More
-		if c.next.Before(in.MissedUntil) && c.after == nil && in.Schedule.Spec().At == "" {
-			p.batch.behind.add(c.partition, c.id, in)
-		}
 		if alone {
 			p.out.More = true
 			return p.addPart(ctx, c, &result, jobs[i])
 		}
-		p.batch.add(c.partition, c.id, &result)
+		p.batch.add(c, &result)
 		left -= jobs[i] * len(result.Due)
 	}
 	return nil
@@ -104,10 +101,10 @@ func (p *planBound) decide(ctx context.Context, cursors []dueCursor) error {
 func (p *planBound) late(c *dueCursor) bool { return c.next.Before(p.now.Add(-job.MissedGrace)) }
 
 // breakCursor sets a cursor aside: one that fails must not stop the others.
-func (p *planBound) breakCursor(c *dueCursor, err error) {
+func (p *planBound) breakCursor(c *dueCursor, err error, retryAt time.Time) {
 	err = fmt.Errorf("cursor %d of partition %d: %w", c.id, c.partition, err)
 	p.out.Broken = append(p.out.Broken, err)
-	p.batch.addBroken(c.partition, c.id, job.RetryBroken(c.brokenAt, p.now, p.until), err)
+	p.batch.addBroken(c.partition, c.id, retryAt, err)
 }
 
 // countJobs returns how many active jobs the first cursors have. It stops counting when there are more than max in all:
@@ -144,11 +141,11 @@ func (p *planBound) addPart(ctx context.Context, c *dueCursor, r *job.PlanResult
 		b.after = *c.after
 	}
 	if jobs <= p.max {
-		b.add(c.partition, c.id, r)
+		b.add(c, r)
 		return nil
 	}
 	if len(r.Due) == 0 && !r.Ended { // no run, and no job to finish
-		b.add(c.partition, c.id, r)
+		b.add(c, r)
 		return nil
 	}
 	err := p.tx.QueryRow(ctx, planJobAt, c.partition, c.id, b.after, p.max-1).Scan(&b.upTo)
@@ -167,6 +164,6 @@ func (p *planBound) addPart(ctx context.Context, c *dueCursor, r *job.PlanResult
 	if due.Origin == job.FromMissed {
 		to.pacedTo = due.RunAt
 	}
-	b.move(c.partition, c.id, to)
+	b.move(c, to)
 	return nil
 }

@@ -54,28 +54,3 @@ func TestPlanReadsTheJobsOfItsCursors(t *testing.T) {
 	b.exec(`ANALYZE job`)
 	check("analysed when most are finished")
 }
-
-// TestPlanLocksJobsInOrder: it takes planned runs off what jobs with max_runs have left. A redrive locks several jobs
-// too, and two orders would let them wait for each other.
-func TestPlanLocksJobsInOrder(t *testing.T) {
-	t.Parallel()
-	var r recording
-	b := setupBulk(t, &r)
-	b.minutely(100)
-	b.exec(`UPDATE job SET runs_left = 1000, max_runs = 1000`)
-	sent := r.during(func() {
-		planned, err := b.store.Plan(t.Context(), job.PlanParams{Partitions: allPartitions(), Cursors: 500})
-		require.NoError(t, err)
-		require.NotEmpty(t, planned.Runs)
-	})
-	var keys []string
-	for _, s := range sent {
-		if strings.Contains(s.sql, "SET (runs_left") {
-			for i, id := range s.args[1].([]uuid.UUID) {
-				keys = append(keys, fmt.Sprintf("%03d %s", s.args[0].([]int16)[i], id))
-			}
-		}
-	}
-	require.Len(t, keys, 100)
-	require.True(t, slices.IsSorted(keys))
-}

@@ -5,7 +5,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 // writeSkipped records and reports the due times that are skipped.
@@ -22,8 +22,8 @@ func (b *planBatch) writeSkipped(tx pgx.Tx, batch *pgx.Batch, out *job.Planned) 
 			var namespace uuid.UUID
 			var reason job.Reason
 			var n int64
-			_, err := pgx.ForEachRow(rows, []any{raw(&namespace), &reason, &n}, func() error {
-				pool.LedgerOf(tx).Skipped(namespace, reason, n)
+			_, err := pgx.ForEachRow(rows, []any{store.Raw(&namespace), &reason, &n}, func() error {
+				store.LedgerOf(tx).Skipped(namespace, reason, n)
 				return nil
 			})
 			return err

@@ -14,7 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 var (
@@ -60,7 +60,7 @@ func (e *Engine) PullClaim(ctx context.Context, o job.PullClaimParams) (out job.
 		return nil
 	})
 	if err == nil {
-		err = e.prepare(ctx, asWorker(o.Namespace, o.Queue), attemptsOf(out.Claimed))
+		err = e.readContents(ctx, store.AsWorker(o.Namespace, o.Queue), attemptsOf(out.Claimed))
 	}
 	return out, err
 }
@@ -94,11 +94,11 @@ func readDue(
 ) (due []job.Due, err error) {
 	locks := make([]int64, len(o.Polls))
 	for i, seeker := range o.Polls {
-		locks[i] = lockOf(seeker.Session)
+		locks[i] = store.SessionLock(seeker.Session)
 	}
 	l := splitFeeds(o.Feeds)
 	var batch pgx.Batch // one round trip; each statement sees what is committed when it begins
-	asWorker(o.Namespace, o.Queue)(&batch)
+	store.AsWorker(o.Namespace, o.Queue)(&batch)
 	batch.Queue(`SELECT pg_advisory_xact_lock($1)`, lockOfQueue(o.Queue))
 	batch.Queue(beginClaim, locks)
 	batch.Queue(queueState, o.Queue).QueryRow(func(row pgx.Row) error {
@@ -124,7 +124,7 @@ WHERE id = ANY ($1) AND queue_id = $2 AND (expires_at > now() + interval '1 s' O
 func dropExpired(rows pgx.Rows, o *job.PullClaimParams, out *job.PullClaimResult) error {
 	alive := make(map[uuid.UUID]bool, len(o.Polls))
 	var id uuid.UUID
-	_, err := pgx.ForEachRow(rows, []any{raw(&id)}, func() error {
+	_, err := pgx.ForEachRow(rows, []any{store.Raw(&id)}, func() error {
 		alive[id] = true
 		return nil
 	})
@@ -221,8 +221,8 @@ func lockAssigned(
 	for i, a := range assigned {
 		keys[i], handlers[i] = a.Key, a.Handler
 	}
-	k := splitKeys(keys)
-	rows, err := tx.Query(ctx, pullLock, k.partition, k.job, k.dueAt, k.seq, handlers, queue)
+	k := store.SplitKeys(keys)
+	rows, err := tx.Query(ctx, pullLock, k.Partition, k.Job, k.DueAt, k.Seq, handlers, queue)
 	if err != nil {
 		return p, err
 	}
@@ -287,9 +287,9 @@ func (e *Engine) PullAdmit(
 	err = e.db.Tx(ctx, "admit for a worker", func(tx pgx.Tx) error {
 		var paused bool
 		var batch pgx.Batch
-		asWorker(namespace, queue)(&batch)
+		store.AsWorker(namespace, queue)(&batch)
 		batch.Queue(`SELECT pg_advisory_xact_lock($1)`, lockOfQueue(queue))
-		batch.Queue(`SELECT pg_advisory_xact_lock_shared($1)`, lockOf(session))
+		batch.Queue(`SELECT pg_advisory_xact_lock_shared($1)`, store.SessionLock(session))
 		isPaused := `SELECT coalesce((SELECT paused FROM queue WHERE id = $1), true)`
 		batch.Queue(isPaused, queue).QueryRow(func(row pgx.Row) error { return row.Scan(&paused) })
 		if err := tx.SendBatch(ctx, &batch).Close(); err != nil {
@@ -318,7 +318,7 @@ func (e *Engine) PullAdmit(
 	}
 	if err == nil && claimed != nil {
 		one := []job.Claimed{*claimed}
-		claimed, err = &one[0], e.prepare(ctx, asWorker(namespace, queue), attemptsOf(one))
+		claimed, err = &one[0], e.readContents(ctx, store.AsWorker(namespace, queue), attemptsOf(one))
 	}
 	if err != nil {
 		return nil, job.Admitted{}, err
@@ -327,7 +327,7 @@ func (e *Engine) PullAdmit(
 }
 
 func ignoreNoRows(err error) error {
-	if noRows(err) {
+	if store.NoRows(err) {
 		return nil
 	}
 	return err
@@ -342,7 +342,7 @@ func (e *Engine) ScanDue(
 	first = make([]time.Time, len(feeds))
 	f := splitFeeds(feeds)
 	var batch pgx.Batch // one round trip, one transaction
-	begin := `SELECT now() FROM (SELECT ` + string(pool.KeyLookups) + ` OFFSET 0) s`
+	begin := `SELECT now() FROM (SELECT ` + string(store.KeyLookups) + ` OFFSET 0) s`
 	batch.Queue(begin).QueryRow(func(row pgx.Row) error { return row.Scan(&now) })
 	batch.Queue(pullDue, f.queue, f.handler, f.priority, f.mark, o.Limit, o.Ahead).Query(func(rows pgx.Rows) error {
 		return forEachDue(rows, func(n int, d job.Due) {
@@ -363,7 +363,7 @@ func forEachDue(rows pgx.Rows, each func(feed int, d job.Due)) error {
 	var d job.Due
 	var key int64
 	_, err := pgx.ForEachRow(rows, []any{
-		&n, &d.Partition, raw(&d.Job), &d.DueAt, &d.Seq, &d.RunAt, &d.Admit, &key, &d.KeyMax,
+		&n, &d.Partition, store.Raw(&d.Job), &d.DueAt, &d.Seq, &d.RunAt, &d.Admit, &key, &d.KeyMax,
 	}, func() error {
 		if d.KeyLimit = (job.Limit{}); key != 0 {
 			d.KeyLimit = job.KeyLimit(key)

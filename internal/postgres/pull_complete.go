@@ -14,11 +14,12 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
+	"github.com/belfry-dev/belfry/internal/path/finish"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 var (
-	completePulled = completeSucceeded + ` RETURNING job_id, due_at, seq, attempt, session_id,
+	completePulled = finish.CompleteStatement + ` RETURNING job_id, due_at, seq, attempt, session_id,
     extract(epoch FROM ended_at - started_at)::float8, coalesce(trace, ''), started_at - run_at`
 	rescueWorkers = statement("rescue_workers")
 )
@@ -89,8 +90,8 @@ func (e *Engine) completePulled(ctx context.Context, done []job.Completion, take
 	if len(done) == 0 {
 		return nil
 	}
-	sortCompletions(done)
-	k, attempt := splitCompletions(done)
+	finish.SortCompletions(done)
+	k, attempt := finish.SplitCompletions(done)
 	var ends []job.End
 	collect := func(rows pgx.Rows) error {
 		var r report
@@ -100,7 +101,7 @@ func (e *Engine) completePulled(ctx context.Context, done []job.Completion, take
 		key := &end.Key
 		_, err := pgx.ForEachRow(
 			rows,
-			[]any{raw(&key.Job), &key.DueAt, &key.Seq, &r.attempt, &session, &seconds, &end.Trace, &end.Late},
+			[]any{store.Raw(&key.Job), &key.DueAt, &key.Seq, &r.attempt, &session, &seconds, &end.Trace, &end.Late},
 			func() error {
 				r.run, r.session = key.RunKey(), session.Bytes
 				took := time.Duration(seconds * float64(time.Second))
@@ -113,13 +114,13 @@ func (e *Engine) completePulled(ctx context.Context, done []job.Completion, take
 		return err
 	}
 	var batch pgx.Batch // one round trip, one transaction
-	pool.InQueues(queuesOf(done), pool.KeyLookups, pool.OnePlan).Queue(&batch)
-	batch.Queue(completePulled, k.partition, k.job, k.dueAt, k.seq, attempt, sessionsOf(done), lateOf(done)).
+	store.InQueues(finish.QueuesOf(done), store.KeyLookups, store.HashJoin, store.OnePlan).Queue(&batch)
+	batch.Queue(completePulled, k.Partition, k.Job, k.DueAt, k.Seq, attempt, finish.SessionsOf(done), finish.LateOf(done)).
 		Query(collect)
 	if err := e.db.SendBatch(ctx, &batch).Close(); err != nil {
 		return fmt.Errorf("complete %d runs of workers: %w", len(done), err)
 	}
-	e.reportSucceeded(done[:len(ends)], ends)
+	e.ReportSucceeded(done[:len(ends)], ends)
 	return nil
 }
 
@@ -132,23 +133,23 @@ const (
 // decidePulled writes the outcomes of each namespace by themselves: what takes long or fails in one does not keep those of
 // others from being written. It returns the errors by namespace.
 func (e *Engine) decidePulled(ctx context.Context, done []job.Completion, taken accepted) map[uuid.UUID]error {
-	parts := splitNamespaces(done)
-	results, errs := make([]decided, len(parts)), make([]error, len(parts))
+	parts := finish.SplitNamespaces(done)
+	results, errs := make([]finish.Written, len(parts)), make([]error, len(parts))
 	var all errgroup.Group
 	all.SetLimit(decidedAtOnce)
 	for i, part := range parts {
 		all.Go(func() error {
 			ctx, cancel := context.WithTimeout(ctx, decideLimit)
 			defer cancel()
-			results[i], errs[i] = e.decide(ctx, asReporter(part[0].Namespace, queuesOf(part)...), part)
+			results[i], errs[i] = e.Write(ctx, store.AsReporter(part[0].Namespace, finish.QueuesOf(part)...), part)
 			return nil
 		})
 	}
 	_ = all.Wait()
 	failed := map[uuid.UUID]error{}
 	for i, d := range results {
-		for j := range d.found {
-			taken[reportOf(d.found[j].Completion)] = &d.found[j].took
+		for j := range d.Found {
+			taken[reportOf(d.Found[j].Completion)] = &d.Found[j].Took
 		}
 		if errs[i] != nil {
 			failed[parts[i][0].Namespace] = errs[i]
@@ -159,13 +160,13 @@ func (e *Engine) decidePulled(ctx context.Context, done []job.Completion, taken 
 
 // endWorkers ends the sessions of workers that have expired, under their locks, so that nothing more is leased to them.
 const endWorkers = `
-UPDATE session s SET expires_at = '-infinity' WHERE queue_id IS NOT NULL AND id = ANY ($1) AND ` + expired
+UPDATE session s SET expires_at = '-infinity' WHERE queue_id IS NOT NULL AND id = ANY ($1) AND ` + store.Expired
 
 // endedWorkers lists sessions that have ended, the namespaces in turns.
 const endedWorkers = `
 SELECT id FROM (
     SELECT id, row_number() OVER (PARTITION BY namespace_id) AS turn FROM session s
-    WHERE queue_id IS NOT NULL AND (expires_at = '-infinity' OR ` + expired + `)) x
+    WHERE queue_id IS NOT NULL AND (expires_at = '-infinity' OR ` + store.Expired + `)) x
 ORDER BY turn LIMIT $1`
 
 // maxEnded is how many sessions are handled at once, and maxRescues how often one call of RescueWorkers does that. A
@@ -179,7 +180,7 @@ const (
 	slowRescueTime = 30 * time.Second
 )
 
-// RescueWorkers ends the attempts of workers whose session has ended, as job.Decide says, and then deletes the session.
+// RescueWorkers ends the attempts of workers whose session has ended, as finish.Decide says, and then deletes the session.
 // Any number of nodes may call it: if two find the same attempt, one is fenced. It returns how many attempts it found,
 // and the runs that nodes have to retry because their job has another target now.
 func (e *Engine) RescueWorkers(ctx context.Context, limit int) (retries []job.Run, found int, err error) {
@@ -234,16 +235,15 @@ func (e *Engine) rescueSessions(
 	defer cancel()
 	var lost []job.Completion
 	var batch pgx.Batch // one round trip, one transaction
-	batch.Queue(pool.Apply(pool.KeyLookups))
+	batch.Queue(store.Apply(store.KeyLookups))
 	batch.Queue(rescueWorkers, s.queues, s.ids, limit).Query(func(rows pgx.Rows) error {
 		c := job.Completion{
 			Outcome: job.Outcome{Kind: job.Lost, Message: "the worker's session ended before it reported"},
 		}
 		_, err := pgx.ForEachRow(
 			rows,
-			[]any{&c.Key.Partition, raw(&c.Key.Job), &c.Key.DueAt, &c.Key.Seq, &c.Attempt, raw(&c.Session)},
+			[]any{&c.Key.Partition, store.Raw(&c.Key.Job), &c.Key.DueAt, &c.Key.Seq, &c.Attempt, store.Raw(&c.Session)},
 			func() error {
-				c.KeepKey()
 				lost = append(lost, c)
 				return nil
 			},
@@ -275,7 +275,7 @@ func (e *Engine) endedWorkers(ctx context.Context) (all []*endedSessions, n int,
 	}
 	locks := map[int64]bool{}
 	for _, id := range ids {
-		locks[lockOf(id)] = true
+		locks[store.SessionLock(id)] = true
 	}
 	of := map[uuid.UUID]*endedSessions{}
 	var batch pgx.Batch // one round trip, one transaction
@@ -288,7 +288,7 @@ FROM session WHERE id = ANY ($1) AND expires_at = '-infinity'`
 	batch.Queue(ended, ids).Query(func(rows pgx.Rows) error {
 		var id, namespace uuid.UUID
 		var queue int32
-		_, err := pgx.ForEachRow(rows, []any{raw(&id), &queue, raw(&namespace)}, func() error {
+		_, err := pgx.ForEachRow(rows, []any{store.Raw(&id), &queue, store.Raw(&namespace)}, func() error {
 			if of[namespace] == nil {
 				of[namespace] = &endedSessions{}
 			}

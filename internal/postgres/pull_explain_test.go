@@ -88,7 +88,7 @@ func (b *bulk) pullSteps() []*hot {
 			require.NoError(t, err)
 			require.Empty(t, gone)
 		}, ways: []string{
-			"failover", "job by partition id", "job_version by partition job_id version", "queue", "run by address",
+			"failover", "job_version by partition job_id version", "queue", "run by address",
 			"run by partition job_id due_at seq", "session",
 		}},
 		{name: "CompletePulled", step: func() {
@@ -106,8 +106,8 @@ func (b *bulk) pullSteps() []*hot {
 			require.NoError(t, err)
 			require.Empty(t, reported[0].Rejected)
 		}, ways: []string{
-			"job by partition id", "permit by address", "permit by limit_kind limit_id number", "queue", "run by address",
-			"run by partition job_id due_at seq", "session",
+			"job by partition id", "join of results", "permit by address", "permit by limit_kind limit_id number",
+			"queue", "run by address", "run by partition job_id due_at seq", "session",
 		}},
 		{name: "PullAdmit", before: func() { due = b.aPending() }, step: func() {
 			claimed, out, err := b.store.PullAdmit(ctx, w.Namespace, w.Queue, w.ID, due)

@@ -81,7 +81,7 @@ func TestAHeartbeatOfAnEndedSessionStoresNothing(t *testing.T) {
 	}
 	require.NoError(t, beat(10))
 	require.NoError(t, b.store.EndSession(t.Context(), w))
-	require.ErrorIs(t, beat(20), postgres.ErrSessionExpired)
+	require.ErrorIs(t, beat(20), job.ErrSessionExpired)
 	require.Equal(t, 1, b.count(`run WHERE percent = 10 AND state = 1`))
 }
 

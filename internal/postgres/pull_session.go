@@ -13,7 +13,8 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
+	"github.com/belfry-dev/belfry/internal/path/finish"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 // OpenSession creates a session for a worker, and its queue if the params say so. A session that is adopted must belong
@@ -25,13 +26,11 @@ func (e *Engine) OpenSession(
 		return w, nil, fmt.Errorf("open a session: %w", err)
 	}
 	w = job.WorkerSession{ID: uuid.New(), Namespace: o.Namespace, QueueName: o.Queue, Name: o.Name}
-	noted := false
-	err = e.api.db.Tx(ctx, pool.In(o.Namespace), "open a session", func(tx pgx.Tx) error {
+	err = e.api.db.Tx(ctx, store.In(o.Namespace), "open a session", func(tx pgx.Tx) error {
 		if o.Adopt == uuid.Nil { // before the queue, whose id would be used up
-			if err := e.mayOpen(ctx, tx, o.Namespace, false); err != nil {
+			if err := e.sessions.mayOpen(ctx, tx, o.Namespace, false); err != nil {
 				return err
 			}
-			noted = true
 		}
 		var created bool
 		if w.Queue, created, err = queueOf(ctx, tx, o); err != nil {
@@ -52,11 +51,8 @@ func (e *Engine) OpenSession(
 		if err != nil {
 			return err
 		}
-		return additions{access.QuotaQueues: 1}.check(ctx, tx, o.Namespace)
+		return additions{access.CapQueues: 1}.check(ctx, tx, o.Namespace)
 	})
-	if err != nil && noted {
-		e.room.undo(o.Namespace)
-	}
 	if err != nil || o.Adopt == uuid.Nil {
 		return w, nil, err
 	}
@@ -74,7 +70,7 @@ RETURNING expires_at`
 // familyBytes is how many bytes of its id a session shares with the session that it adopts, so that the sessions of one
 // worker are a range of ids. A worker that gets no reply retries with the session that it knows, but its runs may
 // already be leased to a newer session that it does not know. So the whole family is adopted. The other bytes are
-// random and select the lock: see lockOf.
+// random and select the lock: see store.SessionLock.
 const familyBytes = 8
 
 // family returns the first and the last id of a session's family.
@@ -99,8 +95,8 @@ func queueOf(ctx context.Context, tx pgx.Tx, o job.SessionParams) (id int32, cre
 		return found[o.Queue], n > 0, err
 	}
 	err = tx.QueryRow(ctx, selectQueue, o.Namespace, o.Queue).Scan(&id)
-	if noRows(err) {
-		return 0, false, ErrNotFound
+	if store.NoRows(err) {
+		return 0, false, job.ErrNotFound
 	}
 	return id, false, err
 }
@@ -133,18 +129,18 @@ func (e *Engine) adoptRuns(
 		if err := tx.SendBatch(ctx, &batch).Close(); err != nil {
 			return err
 		}
-		if err := e.mayOpen(ctx, tx, w.Namespace, replaces); err != nil {
+		if err := e.sessions.mayOpen(ctx, tx, w.Namespace, replaces); err != nil {
 			return err
 		}
 		batch = pgx.Batch{}
 		batch.Queue(insertSession, w.ID, w.Name, o.TTL, w.Namespace, w.Queue, o.Slots).
 			QueryRow(func(row pgx.Row) error { return row.Scan(&w.ExpiresAt) })
-		batch.Queue(lockMoved, k.partition, k.job, k.dueAt, k.seq, old, w.Queue)
-		batch.Queue(moveRuns, k.partition, k.job, k.dueAt, k.seq, attempt, old, w.ID, w.Queue).Query(collectLeases(has))
+		batch.Queue(lockMoved, k.Partition, k.Job, k.DueAt, k.Seq, old, w.Queue)
+		batch.Queue(moveRuns, k.Partition, k.Job, k.DueAt, k.Seq, attempt, old, w.ID, w.Queue).Query(collectLeases(has))
 		return tx.SendBatch(ctx, &batch).Close()
 	})
 	switch {
-	case Code(err) == lockNotAvailable:
+	case store.Code(err) == store.LockNotAvailable:
 		return nil, job.ErrAdopting
 	case err != nil:
 		return nil, err
@@ -172,14 +168,14 @@ func lockFamily(
 	high, low := lockFamilyOf(adopt)
 	locks = map[int64]bool{} // only of sessions that exist, because a client may choose an id and so its lock
 	var batch pgx.Batch      // one round trip; each statement sees what is committed when it begins
-	asWorker(w.Namespace, w.Queue)(&batch)
+	store.AsWorker(w.Namespace, w.Queue)(&batch)
 	batch.Queue(`SELECT set_config('lock_timeout', $1, true)`, adoptLockTimeout)
 	batch.Queue(`SELECT pg_advisory_xact_lock($1::integer, $2::integer)`, high, low)
 	batch.Queue(`SELECT id FROM session WHERE id BETWEEN $1 AND $2 AND queue_id = $3`, first, last, w.Queue).
 		Query(func(rows pgx.Rows) error {
 			var id uuid.UUID
-			_, err := pgx.ForEachRow(rows, []any{raw(&id)}, func() error {
-				ids, locks[lockOf(id)] = append(ids, id), true
+			_, err := pgx.ForEachRow(rows, []any{store.Raw(&id)}, func() error {
+				ids, locks[store.SessionLock(id)] = append(ids, id), true
 				return nil
 			})
 			return err
@@ -192,7 +188,7 @@ func collectLeases(has map[job.RunKey]int16) func(pgx.Rows) error {
 	return func(rows pgx.Rows) error {
 		var k job.Key
 		var attempt int16
-		_, err := pgx.ForEachRow(rows, []any{&k.Partition, raw(&k.Job), &k.DueAt, &k.Seq, &attempt}, func() error {
+		_, err := pgx.ForEachRow(rows, []any{&k.Partition, store.Raw(&k.Job), &k.DueAt, &k.Seq, &attempt}, func() error {
 			has[k.RunKey()] = attempt
 			return nil
 		})
@@ -211,15 +207,15 @@ func missing(leases []job.Lease, has map[job.RunKey]int16) (out []job.Lease) {
 
 // sortedLeases returns leases in the order in which every transaction locks runs.
 func sortedLeases(leases []job.Lease) []job.Lease {
-	return slices.SortedFunc(slices.Values(leases), func(a, b job.Lease) int { return compareKeys(a.Key, b.Key) })
+	return slices.SortedFunc(slices.Values(leases), func(a, b job.Lease) int { return store.CompareKeys(a.Key, b.Key) })
 }
 
-func splitLeases(leases []job.Lease) (keyColumns, []int16) {
+func splitLeases(leases []job.Lease) (store.Keys, []int16) {
 	keys, attempt := make([]job.Key, len(leases)), make([]int16, len(leases))
 	for i, l := range leases {
 		keys[i], attempt[i] = l.Key, l.Attempt
 	}
-	return splitKeys(keys), attempt
+	return store.SplitKeys(keys), attempt
 }
 
 // endSession ends a worker's session, under its lock. A claim that began earlier compares expires_at with an earlier
@@ -234,19 +230,12 @@ UPDATE session SET expires_at = '-infinity' WHERE id = ANY ($1) AND queue_id = $
 // EndSession ends a worker's session. The runs that it still has count as lost, and are retried as soon as a node
 // notices.
 func (e *Engine) EndSession(ctx context.Context, w job.WorkerSession) error {
-	live := false
 	var batch pgx.Batch // one round trip, one transaction
-	asWorker(w.Namespace, w.Queue)(&batch)
-	batch.Queue(`SELECT pg_advisory_xact_lock($1)`, lockOf(w.ID))
-	batch.Queue(endSession, w.ID, w.Queue).Exec(func(tag pgconn.CommandTag) error {
-		live = tag.RowsAffected() > 0
-		return nil
-	})
+	store.AsWorker(w.Namespace, w.Queue)(&batch)
+	batch.Queue(`SELECT pg_advisory_xact_lock($1)`, store.SessionLock(w.ID))
+	batch.Queue(endSession, w.ID, w.Queue)
 	if err := e.db.SendBatch(ctx, &batch).Close(); err != nil {
 		return fmt.Errorf("end a session: %w", err)
-	}
-	if live {
-		e.room.ended(w.Namespace)
 	}
 	return nil
 }
@@ -257,14 +246,14 @@ func (e *Engine) WorkerSession(
 	ctx context.Context, namespace uuid.UUID, queue string, id uuid.UUID,
 ) (w job.WorkerSession, err error) {
 	w = job.WorkerSession{ID: id, Namespace: namespace, QueueName: queue}
-	err = e.api.db.Query(ctx, pool.In(namespace), func(rows pgx.Rows) error {
+	err = e.api.db.Query(ctx, store.In(namespace), func(rows pgx.Rows) error {
 		w.Queue, err = pgx.CollectExactlyOneRow(rows, pgx.RowTo[int32])
 		return err
 	}, `
 SELECT s.queue_id FROM session s JOIN queue q ON q.id = s.queue_id
 WHERE s.id = $1 AND s.namespace_id = $2 AND q.namespace_id = $2 AND q.name = $3`, id, namespace, queue)
-	if noRows(err) {
-		return w, ErrNotFound
+	if store.NoRows(err) {
+		return w, job.ErrNotFound
 	}
 	if err != nil {
 		return w, fmt.Errorf("read a session: %w", err)
@@ -291,8 +280,7 @@ WITH k AS MATERIALIZED (
            unnest($4::smallint[]) AS seq, unnest($5::smallint[]) AS attempt,
            generate_subscripts($1::smallint[], 1) - 1 AS n
 )
-SELECT k.n, belfry_clock_trusted() AND r.claimed_at + interval '1 ms' * coalesce(v.timeout_ms, (
-    SELECT timeout_ms FROM job WHERE partition = r.partition AND id = r.job_id LIMIT 1), 0) + $7::interval < now()
+SELECT k.n, belfry_clock_trusted() AND r.claimed_at + interval '1 ms' * coalesce(v.timeout_ms, 0) + $7::interval < now()
 FROM k, LATERAL (
     SELECT partition, job_id, version, claimed_at FROM run
     WHERE partition = k.partition AND job_id = k.job_id AND due_at = k.due_at AND seq = k.seq
@@ -332,9 +320,9 @@ func (e *Engine) Heartbeat(
 	k, attempt := splitLeases(leases)
 	has := make([]bool, len(leases))
 	var batch pgx.Batch // one round trip, one transaction, which commits even if the session has expired
-	pool.InWith(w.Namespace, []int32{w.Queue}, pool.LazyCommit, pool.KeyLookups, pool.OnePlan).Queue(&batch)
+	store.InWith(w.Namespace, []int32{w.Queue}, store.LazyCommit, store.KeyLookups, store.OnePlan).Queue(&batch)
 	batch.Queue(renewWorker, w.ID, w.Queue, ttl).QueryRow(func(row pgx.Row) error { return row.Scan(&expires) })
-	batch.Queue(leasedRuns, k.partition, k.job, k.dueAt, k.seq, attempt, w.ID, timeoutGrace).
+	batch.Queue(leasedRuns, k.Partition, k.Job, k.DueAt, k.Seq, attempt, w.ID, timeoutGrace).
 		Query(func(rows pgx.Rows) error {
 			var n int
 			var overdue bool
@@ -350,8 +338,8 @@ func (e *Engine) Heartbeat(
 	queueProgress(&batch, w.ID, leases)
 	err = e.db.SendBatch(ctx, &batch).Close()
 	switch {
-	case noRows(err):
-		return expires, nil, ErrSessionExpired
+	case store.NoRows(err):
+		return expires, nil, job.ErrSessionExpired
 	case err != nil:
 		return expires, nil, fmt.Errorf("heartbeat: %w", err)
 	}
@@ -363,7 +351,7 @@ func (e *Engine) Heartbeat(
 	if gone, err = e.goneLeases(ctx, w.Namespace, w.ID, left); err != nil || len(late) == 0 {
 		return expires, gone, err
 	}
-	if _, err := e.decide(ctx, asReporter(w.Namespace), late); err != nil {
+	if _, err := e.Write(ctx, store.AsReporter(w.Namespace), late); err != nil {
 		return expires, nil, err
 	}
 	for _, c := range late {
@@ -385,17 +373,15 @@ func queueProgress(batch *pgx.Batch, session uuid.UUID, leases []job.Lease) {
 	for i, l := range leases {
 		percent[i], progress[i] = l.Percent, l.Progress
 	}
-	batch.Queue(noteProgress, k.partition, k.job, k.dueAt, k.seq, attempt, session, percent, progress)
+	batch.Queue(noteProgress, k.Partition, k.Job, k.DueAt, k.Seq, attempt, session, percent, progress)
 }
 
 func timedOut(w job.WorkerSession, l job.Lease) job.Completion {
-	c := job.Completion{
+	return job.Completion{
 		Key: l.Key, Attempt: l.Attempt, Session: w.ID, Namespace: w.Namespace, Outcome: job.Outcome{
 			Kind: job.Failed, Retryable: true, Unknown: true, Message: "the worker took longer than the timeout",
 		},
 	}
-	c.KeepKey()
-	return c
 }
 
 // selectFates reads how attempts ended: how the run ended or, while it is live, the outcome of the attempt. It
@@ -444,10 +430,10 @@ func (e *Engine) goneReasons(ctx context.Context, attempts []job.Completion) ([]
 	}
 	why := make(map[report]job.GoneReason, len(attempts))
 	var batch pgx.Batch // one round trip, one transaction
-	for _, part := range splitNamespaces(attempts) {
-		k, attempt := splitCompletions(part)
-		asReporter(part[0].Namespace)(&batch)
-		batch.Queue(selectFates, k.partition, k.job, k.dueAt, k.seq, attempt, sessionsOf(part)).
+	for _, part := range finish.SplitNamespaces(attempts) {
+		k, attempt := finish.SplitCompletions(part)
+		store.AsReporter(part[0].Namespace)(&batch)
+		batch.Queue(selectFates, k.Partition, k.Job, k.DueAt, k.Seq, attempt, finish.SessionsOf(part)).
 			Query(func(rows pgx.Rows) error {
 				var n int
 				var f job.Fate

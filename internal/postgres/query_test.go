@@ -1,10 +1,10 @@
 package postgres
 
 import (
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,13 +13,16 @@ import (
 
 func eachQuery(t *testing.T, check func(t *testing.T, name, text string)) {
 	t.Helper()
-	files, err := fs.Glob(queries, "query/*.sql")
+	files, err := filepath.Glob("query/*.sql")
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
-	for _, name := range files {
-		b, err := queries.ReadFile(name)
+	rooms, err := filepath.Glob("../path/*/*.sql")
+	require.NoError(t, err)
+	require.NotEmpty(t, rooms)
+	for _, name := range slices.Concat(files, rooms) {
+		b, err := os.ReadFile(name)
 		require.NoError(t, err)
-		t.Run(strings.TrimPrefix(name, "query/"), func(t *testing.T) {
+		t.Run(filepath.Base(name), func(t *testing.T) {
 			t.Parallel()
 			check(t, name, string(b))
 		})
@@ -62,7 +65,13 @@ func TestStatementsNameTheirCodes(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("*.go")
 	require.NoError(t, err)
-	for _, name := range files {
+	cellar, err := filepath.Glob("../store/*.go")
+	require.NoError(t, err)
+	require.NotEmpty(t, cellar)
+	rooms, err := filepath.Glob("../path/*/*.go")
+	require.NoError(t, err)
+	require.NotEmpty(t, rooms)
+	for _, name := range slices.Concat(files, cellar, rooms) {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}

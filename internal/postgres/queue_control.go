@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 // Only limited queues know how many runs are live and how many wait: the runs of others are not counted.
@@ -31,13 +31,13 @@ func scanQueue(row pgx.CollectableRow) (q job.Queue, err error) {
 		&q.ID, &q.Name, &q.Paused, &paused, &q.Note, &q.CreatedAt, &l.MaxRunning, &l.Rate.Count, &l.Rate.Seconds, &l.Burst,
 		&q.Running, &q.Waiting,
 	)
-	q.PausedAt, q.CreatedAt = deref(paused).UTC(), q.CreatedAt.UTC()
+	q.PausedAt, q.CreatedAt = store.OrZero(paused).UTC(), q.CreatedAt.UTC()
 	return q, err
 }
 
 // Queues lists the queues of a namespace by name, after a given one.
 func (a *API) Queues(ctx context.Context, namespace uuid.UUID, after string, limit int) (out []job.Queue, err error) {
-	err = a.db.Query(ctx, pool.In(namespace), func(rows pgx.Rows) error {
+	err = a.db.Query(ctx, store.In(namespace), func(rows pgx.Rows) error {
 		out, err = pgx.CollectRows(rows, scanQueue)
 		return err
 	}, selectQueues+`AND name > $2 ORDER BY name LIMIT $3`, namespace, after, limit)
@@ -49,12 +49,12 @@ func (a *API) Queues(ctx context.Context, namespace uuid.UUID, after string, lim
 
 // Queue returns a queue of a namespace, or ErrNotFound.
 func (a *API) Queue(ctx context.Context, namespace uuid.UUID, name string) (q job.Queue, err error) {
-	err = a.db.Query(ctx, pool.In(namespace), func(rows pgx.Rows) error {
+	err = a.db.Query(ctx, store.In(namespace), func(rows pgx.Rows) error {
 		q, err = pgx.CollectExactlyOneRow(rows, scanQueue)
 		return err
 	}, selectQueues+`AND name = $2`, namespace, name)
-	if noRows(err) {
-		err = ErrNotFound
+	if store.NoRows(err) {
+		err = job.ErrNotFound
 	}
 	if err != nil {
 		return q, fmt.Errorf("read queue: %w", err)
@@ -77,13 +77,13 @@ UPDATE queue SET paused = $3, paused_at = CASE WHEN $3 THEN now() END, note = $4
 WHERE namespace_id = $1 AND name = $2`
 
 func (a *API) setQueue(ctx context.Context, o job.QueueParams, action string, paused bool) error {
-	return a.db.Tx(ctx, pool.In(o.Namespace), action, func(tx pgx.Tx) error {
+	return a.db.Tx(ctx, store.In(o.Namespace), action, func(tx pgx.Tx) error {
 		var was bool
 		const lock = `SELECT paused FROM queue WHERE namespace_id = $1 AND name = $2 FOR UPDATE`
 		err := tx.QueryRow(ctx, lock, o.Namespace, o.Name).Scan(&was)
 		switch {
-		case noRows(err):
-			return ErrNotFound
+		case store.NoRows(err):
+			return job.ErrNotFound
 		case err != nil:
 			return err
 		case was == paused:

@@ -8,7 +8,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 const limitQueue = `
@@ -18,19 +18,19 @@ WHERE namespace_id = $1 AND name = $2`
 
 // CreateQueue creates a queue with limits. ErrConflict: there is one of this name.
 func (a *API) CreateQueue(ctx context.Context, o job.QueueParams) error {
-	return a.db.Tx(ctx, pool.In(o.Namespace), "queue.create", func(tx pgx.Tx) error {
+	return a.db.Tx(ctx, store.In(o.Namespace), "queue.create", func(tx pgx.Tx) error {
 		insert := `INSERT INTO queue (namespace_id, name) VALUES ($1, $2) ON CONFLICT DO NOTHING`
 		tag, err := tx.Exec(ctx, insert, o.Namespace, o.Name)
 		if err != nil {
 			return err
 		}
 		if tag.RowsAffected() == 0 {
-			return fmt.Errorf("%w: a queue named %q already exists; set its limits with PUT", ErrConflict, o.Name)
+			return fmt.Errorf("%w: a queue named %q already exists; set its limits with PUT", job.ErrConflict, o.Name)
 		}
 		if err := a.writeLimits(ctx, tx, &o, "queue.create"); err != nil {
 			return err
 		}
-		return additions{access.QuotaQueues: 1}.check(ctx, tx, o.Namespace)
+		return additions{access.CapQueues: 1}.check(ctx, tx, o.Namespace)
 	})
 }
 
@@ -53,13 +53,13 @@ func (a *API) writeLimits(ctx context.Context, tx pgx.Tx, o *job.QueueParams, ac
 func (e *Engine) LimitQueue(ctx context.Context, o job.QueueParams) error {
 	var id int32
 	var was bool
-	err := e.api.db.Tx(ctx, pool.In(o.Namespace), "queue.limit", func(tx pgx.Tx) (err error) {
+	err := e.api.db.Tx(ctx, store.In(o.Namespace), "queue.limit", func(tx pgx.Tx) (err error) {
 		// Not "limited": of a queue that only a quota of runs limits, runs that started before the quota have no permit.
 		lock := `SELECT id, max_running IS NOT NULL OR rate IS NOT NULL FROM queue
 WHERE namespace_id = $1 AND name = $2 FOR UPDATE`
 		err = tx.QueryRow(ctx, lock, o.Namespace, o.Name).Scan(&id, &was)
-		if noRows(err) {
-			return ErrNotFound
+		if store.NoRows(err) {
+			return job.ErrNotFound
 		}
 		if err != nil {
 			return err

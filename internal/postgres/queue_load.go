@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 // countFed counts the runs of workers of one queue that are live or due within a minute, by the index that workers claim
@@ -35,7 +35,7 @@ FROM (
 // QueueLoad returns what the slots of a queue have to do. Of the runs it counts only those of workers, and it may not
 // count all of them.
 func (v *Views) QueueLoad(ctx context.Context, namespace uuid.UUID, queue int32) (l job.QueueLoad, err error) {
-	in := pool.In(namespace, pool.Lists, pool.NoBitmaps, pool.Timeout(liveTime))
+	in := store.In(namespace, store.Lists, store.NoBitmaps, store.Timeout(liveTime))
 	err = withLimit(ctx, func(limit int) error {
 		args := pgx.NamedArgs{"namespace": namespace, "queue": queue, "limit": limit}
 		return v.db.Tx(ctx, in, "read the load of a queue", func(tx pgx.Tx) error {
@@ -43,7 +43,7 @@ func (v *Views) QueueLoad(ctx context.Context, namespace uuid.UUID, queue int32)
 			batch.Queue(countFed, args).QueryRow(func(row pgx.Row) error {
 				var oldest *time.Time
 				err := row.Scan(&l.Running, &l.Due, &l.Planned, &oldest)
-				l.OldestDueAt = deref(oldest).UTC()
+				l.OldestDueAt = store.OrZero(oldest).UTC()
 				return err
 			})
 			batch.Queue(lastAttempts, args).QueryRow(func(row pgx.Row) error {
@@ -55,7 +55,7 @@ func (v *Views) QueueLoad(ctx context.Context, namespace uuid.UUID, queue int32)
 			return tx.SendBatch(ctx, &batch).Close()
 		})
 	})
-	if gaveUp(ctx, err) {
+	if store.GaveUp(ctx, err) {
 		err = fmt.Errorf("%w: %w", job.ErrSlowList, err)
 	}
 	return l, err

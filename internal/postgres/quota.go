@@ -11,26 +11,32 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/access"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
-// quotaUse has an expression for each quota: how much of it namespace $1 uses.
+// quotaUse has an expression for each quota and cap: how much of it namespace $1 uses.
 var quotaUse = map[access.Quota]string{
-	access.QuotaJobs:    `(SELECT coalesce(sum(jobs), 0)::bigint FROM namespace_usage WHERE namespace_id = $1)`,
-	access.QuotaStorage: `(SELECT coalesce(sum(storage), 0)::bigint FROM namespace_usage WHERE namespace_id = $1)`,
-	access.QuotaQueues:  `(SELECT count(*) FROM queue WHERE namespace_id = $1)`,
-	access.QuotaKeys: `(SELECT count(*) FROM api_key
+	access.QuotaJobs: `(SELECT coalesce(sum(jobs), 0)::bigint FROM namespace_usage WHERE namespace_id = $1)`,
+	access.CapQueues: `(SELECT count(*) FROM queue WHERE namespace_id = $1)`,
+	access.CapKeys: `(SELECT count(*) FROM api_key
     WHERE namespace_id = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now()))`,
-	access.QuotaSecrets: `(SELECT count(*) FROM secret WHERE namespace_id = $1)`,
-	access.QuotaSessions: `(SELECT count(*) FROM session
-    WHERE namespace_id = $1 AND queue_id IS NOT NULL AND expires_at > '-infinity')`,
-	// As of the last count. It is not counted without a quota.
-	access.QuotaLiveRuns: `(SELECT runs FROM namespace_runs WHERE namespace_id = $1 AND max_live_runs IS NOT NULL)`,
 	// What is missing in the token bucket.
 	access.QuotaRuns: `(SELECT CASE WHEN max_runs_per_minute IS NOT NULL THEN coalesce((
     SELECT ceil(greatest(0, max_runs_per_minute - r.tokens
                             - extract(epoch FROM now() - r.refilled_at) * max_runs_per_minute / 60))::bigint
     FROM namespace_rate r WHERE r.namespace_id = $1), 0) END)`,
+}
+
+// quotaLimit returns an expression for the limit.
+func quotaLimit(q access.Quota) string {
+	switch q {
+	case access.CapQueues:
+		return fmt.Sprintf("%d::bigint", access.MaxQueues)
+	case access.CapKeys:
+		return fmt.Sprintf("%d::bigint", access.MaxKeys)
+	default:
+		return "max_" + string(q)
+	}
 }
 
 // SetQuotas sets quotas of a namespace, if there are any to set, and returns all of them. What already exceeds a new quota
@@ -54,7 +60,7 @@ func (a *Admin) setQuotas(ctx context.Context, id uuid.UUID, name string, p acce
 	args := []any{id}
 	for _, q := range slices.Sorted(maps.Keys(p)) {
 		args = append(args, p[q])
-		set = append(set, fmt.Sprintf("max_%s = $%d", q, len(args)))
+		set = append(set, fmt.Sprintf("%s = $%d", quotaLimit(q), len(args)))
 	}
 	work := func(tx pgx.Tx) error {
 		if runs, ok := p[access.QuotaRuns]; ok {
@@ -83,7 +89,7 @@ func (a *Admin) setQuotas(ctx context.Context, id uuid.UUID, name string, p acce
 	}
 	for try := 1; ; try++ {
 		err := a.db.Tx(ctx, "set quotas of a namespace", work)
-		if Code(err) != lockNotAvailable || try == maxTries || ctx.Err() != nil {
+		if store.Code(err) != store.LockNotAvailable || try == maxTries || ctx.Err() != nil {
 			return err
 		}
 	}
@@ -93,7 +99,7 @@ func (a *Admin) setQuotas(ctx context.Context, id uuid.UUID, name string, p acce
 func (a *API) Quotas(ctx context.Context, namespace uuid.UUID) ([]access.QuotaUse, error) {
 	var columns []string
 	for _, q := range access.Quotas {
-		columns = append(columns, "max_"+string(q), quotaUse[q])
+		columns = append(columns, quotaLimit(q), quotaUse[q])
 	}
 	out := make([]access.QuotaUse, len(access.Quotas))
 	var into []any
@@ -101,7 +107,7 @@ func (a *API) Quotas(ctx context.Context, namespace uuid.UUID) ([]access.QuotaUs
 		out[i].Quota = q
 		into = append(into, &out[i].Limit, &out[i].Used)
 	}
-	err := a.db.Query(ctx, pool.In(namespace), func(rows pgx.Rows) error {
+	err := a.db.Query(ctx, store.In(namespace), func(rows pgx.Rows) error {
 		_, err := pgx.ForEachRow(rows, into, func() error { return nil })
 		return err
 	}, `SELECT `+strings.Join(columns, ", ")+` FROM namespace WHERE id = $1`, namespace)
@@ -111,7 +117,7 @@ func (a *API) Quotas(ctx context.Context, namespace uuid.UUID) ([]access.QuotaUs
 	return out, nil
 }
 
-// additions is how much a transaction adds to quotas of a namespace.
+// additions is how much a transaction adds to quotas and caps of a namespace.
 type additions map[access.Quota]int64
 
 // read adds a statement to a batch that reads those quotas that the namespace has.
@@ -119,7 +125,8 @@ func (a additions) read(batch *pgx.Batch, namespace uuid.UUID, into *[]access.Qu
 	var columns []string
 	found := make([]access.QuotaUse, 0, len(a))
 	for _, q := range slices.Sorted(maps.Keys(a)) {
-		columns = append(columns, fmt.Sprintf("max_%s, CASE WHEN max_%[1]s IS NOT NULL THEN %s END", q, quotaUse[q]))
+		limit := quotaLimit(q)
+		columns = append(columns, limit, fmt.Sprintf("CASE WHEN %s IS NOT NULL THEN %s END", limit, quotaUse[q]))
 		found = append(found, access.QuotaUse{Quota: q})
 	}
 	var row []any

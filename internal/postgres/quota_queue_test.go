@@ -44,23 +44,24 @@ func TestARefusalUsesUpNoIDsOfQueues(t *testing.T) {
 		return id
 	}
 	require.NoError(t, bulk("first", "a", "b"))
-	queues := b.count(`queue`)
 	before := last()
 	require.NoError(t, bulk("second", "a", "b", "c"))
 	require.Equal(t, before+1, last(), "queues that exist take no id")
 
-	used, _ := b.use(b.namespace, access.QuotaQueues)
-	b.set(access.QuotaQueues, used+1)
+	const most = access.MaxQueues
+	b.fillQueues(1)
 	before = last()
-	b.refused(bulk("third", "a", "d", "e"), access.QuotaError{Quota: access.QuotaQueues, Limit: used + 1, Used: used, Added: 2})
+	b.refused(bulk("third", "a", "d", "e"), access.QuotaError{Quota: access.CapQueues, Limit: most, Used: most - 1, Added: 2})
 	require.Equal(t, before, last())
 	jobs, _ := b.use(b.namespace, access.QuotaJobs)
 	b.set(access.QuotaJobs, jobs)
 	b.refused(bulk("fourth", "d"), access.QuotaError{Quota: access.QuotaJobs, Limit: jobs, Used: jobs, Added: 1})
 	require.Equal(t, before, last(), "another quota refuses the job")
 
-	full := access.QuotaError{Quota: access.QuotaQueues, Limit: used, Used: used, Added: 1}
-	b.set(access.QuotaQueues, used)
+	b.exec(`UPDATE namespace SET max_jobs = NULL`)
+	full := access.QuotaError{Quota: access.CapQueues, Limit: most, Used: most, Added: 1}
+	b.fillQueues(0)
+	before = last()
 	b.refused(open("d"), full)
 	require.Equal(t, before, last())
 	var id uuid.UUID
@@ -69,9 +70,12 @@ func TestARefusalUsesUpNoIDsOfQueues(t *testing.T) {
 	b.refused(err, full)
 	require.Equal(t, before, last())
 
-	b.set(access.QuotaQueues, used+1)
-	b.set(access.QuotaSessions, 0)
-	b.refused(open("d"), access.QuotaError{Quota: access.QuotaSessions, Added: 1})
+	b.exec(`DELETE FROM queue WHERE id = (SELECT max(id) FROM queue)`)
+	b.exec(`INSERT INTO session (id, name, namespace_id, queue_id, started_at, expires_at, may_own)
+		SELECT gen_random_uuid(), 'w', $1, 1, now(), now() + '1 minute', false FROM generate_series(1, $2)`,
+		b.namespace, access.MaxSessions)
+	b.refused(open("d"), access.QuotaError{
+		Quota: access.CapSessions, Limit: access.MaxSessions, Used: access.MaxSessions, Added: 1,
+	})
 	require.Equal(t, before, last())
-	require.Equal(t, queues+1, b.count(`queue`))
 }

@@ -3,8 +3,6 @@ package postgres_test
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -17,7 +15,6 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres"
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
@@ -178,8 +175,7 @@ func TestCountingJobsWaitsForNoOne(t *testing.T) {
 	require.Equal(t, 4, b.count(`job`))
 }
 
-// TestJobsAreCountedWhereverTheyGo: the count follows one-offs that a node removes, of several namespaces at once, and
-// jobs that were there before they were counted.
+// TestJobsAreCountedWhereverTheyGo: the count follows one-offs that a node removes, of several namespaces at once.
 func TestJobsAreCountedWhereverTheyGo(t *testing.T) {
 	t.Parallel()
 	b := setupQuotas(t)
@@ -195,32 +191,30 @@ func TestJobsAreCountedWhereverTheyGo(t *testing.T) {
 		m, _ := b.use(b.namespace, access.QuotaJobs)
 		o, _ := b.use(b.other, access.QuotaJobs)
 		require.Equal(t, []int64{mine, theirs}, []int64{m, o})
-		b.storageIsExact()
 	}
 	counts(3, 3)
-
-	b.exec(`DELETE FROM namespace_usage`)
-	_, err := b.createIn(b.namespace, "counted already")
-	require.NoError(t, err)
-	for range 2 {
-		for _, name := range []string{"0040_count_jobs.sql", "0049_count_storage.sql"} {
-			text, err := fs.ReadFile(postgres.Migrations(), name)
-			require.NoError(t, err)
-			up, _, _ := strings.Cut(string(text), "-- +goose Down")
-			b.exec(strings.ReplaceAll(up, "SET LOCAL lock_timeout = '500ms';", ""))
-		}
-		counts(4, 3)
-	}
 
 	b.exec(`DELETE FROM run`)
 	b.exec(`UPDATE job SET state = 3, finished_at = now() - interval '400 days' WHERE name LIKE 'once-%' AND name <> 'once-0'`)
 	n, err := b.store.RemoveJobs(t.Context(), 100)
 	require.NoError(t, err)
 	require.Equal(t, 4, n)
-	counts(2, 1)
+	counts(1, 1)
 }
 
-func TestAQuotaOfKeysAndSecrets(t *testing.T) {
+// fill adds rows to a table until the namespace has all but left of what it may have.
+func (b *quotas) fill(most, left int, table, insert string) {
+	b.t.Helper()
+	n := most - left - b.count(fmt.Sprintf(`%s WHERE namespace_id = '%s'`, table, b.namespace))
+	b.exec(insert+` FROM generate_series(1, $2) g`, b.namespace, n)
+}
+
+func (b *quotas) fillQueues(left int) {
+	b.fill(access.MaxQueues, left, `queue`, `INSERT INTO queue (namespace_id, name) SELECT $1, 'fill-' || gen_random_uuid()`)
+}
+
+// TestCapsOfKeysAndSecrets: they hold for any number of nodes that create them at the same time.
+func TestCapsOfKeysAndSecrets(t *testing.T) {
 	t.Parallel()
 	b := setupQuotas(t)
 	key := func(ns uuid.UUID) (access.APIKey, error) {
@@ -233,8 +227,10 @@ func TestAQuotaOfKeysAndSecrets(t *testing.T) {
 		})
 		return err
 	}
-	b.set(access.QuotaKeys, 2)
-	b.set(access.QuotaSecrets, 1)
+	b.fill(access.MaxKeys, 2, `api_key`, `INSERT INTO api_key (id, namespace_id, name, role, prefix, hash, created_by, created_at)
+		SELECT gen_random_uuid(), $1, 'k', 'viewer', 'x', sha256(g::text::bytea), 'test', now()`)
+	b.fill(access.MaxSecrets, 1, `secret`, `INSERT INTO secret (namespace_id, name, version, value, created_at, updated_at, updated_by)
+		SELECT $1, 'fill-' || g, 1, '', now(), now(), 'test'`)
 	for range 3 { // revoked keys do not count
 		k, err := key(b.namespace)
 		require.NoError(t, err)
@@ -257,20 +253,66 @@ func TestAQuotaOfKeysAndSecrets(t *testing.T) {
 	require.EqualValues(t, 2, keys.Load())
 	require.EqualValues(t, 1, secrets.Load())
 	_, err := key(b.namespace)
-	b.refused(err, access.QuotaError{Quota: access.QuotaKeys, Limit: 2, Used: 2, Added: 1})
-	b.refused(secret(b.namespace, "more"), access.QuotaError{Quota: access.QuotaSecrets, Limit: 1, Used: 1, Added: 1})
-	var name string
-	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT name FROM secret`).Scan(&name))
-	require.NoError(t, secret(b.namespace, name), "a new value of a secret adds none")
+	b.refused(err, access.QuotaError{Quota: access.CapKeys, Limit: access.MaxKeys, Used: access.MaxKeys, Added: 1})
+	require.ErrorContains(t, err, "the namespace has 10000 keys, and this needs 1 more, but a namespace has at most 10000; revoke")
+	require.ErrorContains(t, secret(b.namespace, "more"), "the namespace has 1000 secrets, which is the most")
+	require.NoError(t, secret(b.namespace, "fill-1"), "a new value of a secret adds none")
 	require.NoError(t, secret(b.other, "theirs"))
 	_, err = key(b.other)
 	require.NoError(t, err)
+}
 
-	b.set(access.QuotaSecrets, 0)
-	require.NoError(t, b.store.DeleteSecret(t.Context(), access.DeleteSecretParams{
-		Namespace: b.namespace, Name: name, Actor: "test",
-	}))
-	require.Error(t, secret(b.namespace, name), "none is allowed")
+// TestACapOfQueues: however a queue is created, and by whom at the same time.
+func TestACapOfQueues(t *testing.T) {
+	t.Parallel()
+	b := setupQuotas(t)
+	ctx := t.Context()
+	j, err := b.createIn(b.namespace, "job") // creates the queue default
+	require.NoError(t, err)
+	b.fillQueues(3)
+	var wait sync.WaitGroup
+	var created atomic.Int64
+	for i := range 8 {
+		wait.Go(func() {
+			_, _, err := b.jobs.store.OpenSession(ctx, job.SessionParams{
+				Namespace: b.namespace, Queue: fmt.Sprintf("q-%d", i), Make: true, Name: "w", TTL: time.Minute,
+			})
+			if err == nil {
+				created.Add(1)
+			}
+		})
+	}
+	wait.Wait()
+	require.EqualValues(t, 3, created.Load())
+	require.Equal(t, access.MaxQueues, b.count(`queue`))
+	require.Equal(t, 3, b.count(`session WHERE queue_id IS NOT NULL`), "without its queue, no session either")
+
+	over := access.QuotaError{Quota: access.CapQueues, Limit: access.MaxQueues, Used: access.MaxQueues, Added: 1}
+	b.refused(b.store.CreateQueue(ctx, job.QueueParams{Namespace: b.namespace, Name: "new", Actor: "test"}), over)
+	d := definition("another", everyHour)
+	d.Queue = "new"
+	_, err = b.store.CreateJob(ctx, job.CreateParams{Namespace: b.namespace, Definition: d})
+	b.refused(err, over)
+	d.Name = j.Name
+	_, err = b.store.UpdateJob(ctx, job.UpdateParams{Namespace: b.namespace, ID: j.ID, Definition: d})
+	b.refused(err, over)
+	require.Equal(t, access.MaxQueues, b.count(`queue`))
+	require.NoError(t, b.store.CreateQueue(ctx, job.QueueParams{Namespace: b.other, Name: "new", Actor: "test"}))
+	_, err = b.createIn(b.namespace, "in a queue that exists")
+	require.NoError(t, err)
+}
+
+// TestWhatExceedsAQuotaIsNotInsertedFirst: 1,000 jobs would be written and rolled back.
+func TestWhatExceedsAQuotaIsNotInsertedFirst(t *testing.T) {
+	t.Parallel()
+	b := setupQuotas(t)
+	b.set(access.QuotaJobs, 1)
+	b.exec(`CREATE FUNCTION forbidden() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE ''inserted''; END';
+		CREATE TRIGGER forbidden BEFORE INSERT ON job EXECUTE FUNCTION forbidden()`)
+	_, err := b.store.CreateJobs(t.Context(), job.BulkParams{Namespace: b.namespace, Jobs: []job.NewJob{
+		{Definition: definition("a", everyHour)}, {Definition: definition("b", everyHour)},
+	}})
+	b.refused(err, access.QuotaError{Quota: access.QuotaJobs, Limit: 1, Used: 0, Added: 2})
 }
 
 // TestOnlyTheOwnerSetsQuotas: neither a server nor a user of the namespace does.

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 const (
@@ -37,7 +37,7 @@ FROM (SELECT unnest(@numbers::integer[]) AS n, unnest(@partitions::smallint[]) A
          ORDER BY r.due_at DESC LIMIT @limit)
         UNION ALL
         (SELECT ` + endedBrief + `
-         FROM run_history_all h
+         FROM run_history h
          WHERE h.job_id = k.job_id AND h.ended_at >= @since
          ORDER BY h.due_at DESC LIMIT @limit)
         UNION ALL
@@ -68,7 +68,7 @@ func (v *Views) RecentRuns(ctx context.Context, namespace uuid.UUID, jobs []job.
 		return nil, err
 	}
 	since := now.Add(-time.Duration(max(recentSearches/len(jobs), 1)) * 24 * time.Hour)
-	settings := pool.In(namespace, pool.Lists, pool.NoBitmaps, pool.InOrder, pool.Timeout("5s"))
+	settings := store.In(namespace, store.Lists, store.NoBitmaps, store.InOrder, store.Timeout("5s"))
 	err = v.db.Query(ctx, settings, func(rows pgx.Rows) error {
 		clear(read)
 		var n int32
@@ -90,7 +90,7 @@ func (v *Views) RecentRuns(ctx context.Context, namespace uuid.UUID, jobs []job.
 
 // historyDays reads the clock, and the first day of history that is still there.
 func (v *Views) historyDays(ctx context.Context, namespace uuid.UUID) (now, oldest time.Time, err error) {
-	err = v.db.Query(ctx, pool.In(namespace), func(rows pgx.Rows) error {
+	err = v.db.Query(ctx, store.In(namespace), func(rows pgx.Rows) error {
 		_, err := pgx.ForEachRow(rows, []any{&now, &oldest}, func() error { return nil })
 		return err
 	}, `SELECT now(), `+historyFrom)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 // readReportKeys ends no key by a clock that is in doubt. That clock may put a key into use early, so that after a stop
@@ -111,9 +111,6 @@ ORDER BY name FOR UPDATE`, prefix, len(prefix))
 	return done, left, err
 }
 
-// ReportKeySchema is the version of the schema from which on nodes read more than one key.
-const ReportKeySchema = 50
-
 // rotationTime counts the keys that are accepted, and returns when a new one is used. The time that was trusted last is
 // old while no node runs. A lost keyset is replaced then, so the clock is believed.
 const rotationTime = `
@@ -129,7 +126,7 @@ WHERE until IS NULL OR until > $1::timestamptz + $2::interval`
 
 // RotateReportKey adds a key for run tokens, sealed if there is a keyset. Nodes sign with it after
 // access.ReportKeyLead, and accept the keys before it for keep and access.ReportKeyGrace after that. The audit log of
-// the default namespace records it. From then on, no node starts that reads only the first key.
+// the default namespace records it.
 func (a *Admin) RotateReportKey(ctx context.Context, keep time.Duration) (k access.ReportKey, err error) {
 	if keep < 0 || keep > access.ReportLife {
 		return k, fmt.Errorf("old keys can be kept from 0s to %s", job.Duration(access.ReportLife))
@@ -160,14 +157,10 @@ func (a *Admin) RotateReportKey(ctx context.Context, keep time.Duration) (k acce
 		switch {
 		case keys >= 2*access.MaxReportKeys:
 			return fmt.Errorf("%w: %d keys are accepted, which is the most; belfry report-key list shows when they end",
-				ErrConflict, keys)
+				job.ErrConflict, keys)
 		case keys >= access.MaxReportKeys && keep > 0:
 			return fmt.Errorf("%w: %d keys are accepted, which is the most; belfry report-key list shows when they end, "+
-				"and --keep 0s ends them now", ErrConflict, keys)
-		}
-		const fence = `UPDATE cluster SET oldest_schema = greatest(oldest_schema, $1) WHERE only_row`
-		if _, err := tx.Exec(ctx, fence, ReportKeySchema); err != nil {
-			return err
+				"and --keep 0s ends them now", job.ErrConflict, keys)
 		}
 		if _, err := tx.Exec(ctx, endReportKeys, k.UseAt, keep+access.ReportKeyGrace); err != nil {
 			return err
@@ -176,7 +169,7 @@ func (a *Admin) RotateReportKey(ctx context.Context, keep time.Duration) (k acce
 		if _, err := tx.Exec(ctx, add, name, secret, sealed, k.UseAt); err != nil {
 			return err
 		}
-		if err := pool.Enter(ctx, tx, pool.In(access.DefaultNamespace)); err != nil {
+		if err := store.Enter(ctx, tx, store.In(access.DefaultNamespace)); err != nil {
 			return err
 		}
 		return a.api.log.write(ctx, tx, auditParams{access.DefaultNamespace, itself, "report_key.rotate", name}, struct {
@@ -186,9 +179,9 @@ func (a *Admin) RotateReportKey(ctx context.Context, keep time.Duration) (k acce
 		}{k.UseAt.UTC(), k.UseAt.Add(keep + access.ReportKeyGrace).UTC(), k.Sealed})
 	})
 	switch {
-	case Code(err) == "42501":
+	case store.Code(err) == "42501":
 		return k, fmt.Errorf("%w; use the database URL of the owner of the database, as for belfry migrate", err)
-	case ClockInDoubt(err):
+	case store.ClockInDoubt(err):
 		return k, fmt.Errorf("%w; correct the wrong clock, or if the clock of the database is right, run belfry clock"+
 			" confirm, and try again: belfry clock show has the clocks", err)
 	}

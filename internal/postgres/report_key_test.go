@@ -3,8 +3,6 @@ package postgres_test
 import (
 	"bytes"
 	"fmt"
-	"io/fs"
-	"strings"
 	"testing"
 	"time"
 
@@ -18,6 +16,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/pgtest"
 	"github.com/belfry-dev/belfry/internal/postgres"
 	"github.com/belfry-dev/belfry/internal/seal"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 // aReport is a right to report.
@@ -200,14 +199,14 @@ func TestReportKeyEndsEarly(t *testing.T) {
 		b.rotate(b.keys, access.ReportLife)
 	}
 	_, err := owner.RotateReportKey(t.Context(), time.Second)
-	require.ErrorIs(t, err, postgres.ErrConflict)
+	require.ErrorIs(t, err, job.ErrConflict)
 	require.ErrorContains(t, err, "--keep 0s ends them")
 	for range access.MaxReportKeys {
 		b.rotate(b.keys, 0)
 	}
 	require.Len(t, b.read(), 2*access.MaxReportKeys)
 	_, err = owner.RotateReportKey(t.Context(), 0)
-	require.ErrorIs(t, err, postgres.ErrConflict)
+	require.ErrorIs(t, err, job.ErrConflict)
 	b.pass(ended)
 	require.Len(t, b.read(), 1)
 	b.rotate(b.keys, access.ReportLife)
@@ -249,11 +248,11 @@ func TestWrongKeysetOfReportKeys(t *testing.T) {
 	// A lost keyset: a new key with another one, and the old ones end. The clock is in doubt, because no node runs.
 	b.keys = other
 	const node = `INSERT INTO session (id, name, started_at, expires_at, may_own, info)
-		VALUES (gen_random_uuid(), 'node', now(), now() + interval '1 h', true, '{"schema": 50}')`
+		VALUES (gen_random_uuid(), 'node', now(), now() + interval '1 h', true, '{}')`
 	execAs(t, b.asOwner, node)
 	b.trust(`now() - interval '1 h'`)
 	_, err = b.open(b.asOwner, b.keys).RotateReportKey(t.Context(), 0)
-	require.True(t, postgres.ClockInDoubt(err), "a node runs")
+	require.True(t, store.ClockInDoubt(err), "a node runs")
 	require.ErrorContains(t, err, "if the clock of the database is right, run belfry clock confirm")
 	execAs(t, b.asOwner, `DELETE FROM session`)
 	b.rotate(b.keys, 0)
@@ -282,28 +281,6 @@ func TestReportKeyWithoutAKeyset(t *testing.T) {
 	require.Equal(t, 2, dropped)
 	for _, keys := range []access.ReportKeys{old, b.read()} {
 		require.False(t, bytes.Contains(b.dump(), keys.First()))
-	}
-}
-
-// TestReportKeyBackToTheSchemaBefore: a key that has ended does not become one without an end.
-func TestReportKeyBackToTheSchemaBefore(t *testing.T) {
-	t.Parallel()
-	text, err := fs.ReadFile(postgres.Migrations(), "0050_report_keys.sql")
-	require.NoError(t, err)
-	_, down, _ := strings.Cut(string(text), "-- +goose Down")
-	for until, kept := range map[string]bool{
-		"now() - interval '1 s'": false, "now() + interval '1 h'": true, "NULL": true,
-	} {
-		_, pool := migratedTo(t, 50)
-		var old, after []byte
-		const read = `SELECT secret FROM cluster_key WHERE name = 'report'`
-		require.NoError(t, pool.QueryRow(t.Context(), read).Scan(&old))
-		_, err = pool.Exec(t.Context(), `UPDATE cluster_key SET until = `+until)
-		require.NoError(t, err)
-		_, err = pool.Exec(t.Context(), down)
-		require.NoError(t, err)
-		require.NoError(t, pool.QueryRow(t.Context(), read).Scan(&after))
-		require.Equal(t, kept, bytes.Equal(old, after), until)
 	}
 }
 

@@ -11,47 +11,48 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 var restoreRuns = statement("restore_runs")
 
-// AcceptRestore decides about the runs and occurrences that a restore of the database holds, up to p.To. It works in
-// several transactions: until the last one commits, everything stays held, and a second call continues.
+// AcceptRestore decides about the runs and occurrences that a restore of the database holds: they run, or are skipped. If
+// noticed is not zero, the restore must have been noticed then: a later one may hold what the caller has not looked at.
+// It works in several transactions: until the last one commits, everything stays held, and a second call continues.
 //
-// With p.Run the missed policies decide, as after an outage: the runs that were planned are left to CatchUp. The others
+// If they run, the missed policies decide, as after an outage: the runs that were planned are left to CatchUp. The others
 // of the forgotten time, such as retries and triggers, start.
-func (a *Admin) AcceptRestore(ctx context.Context, p job.AcceptParams) (out job.AcceptResult, err error) {
+func (a *Admin) AcceptRestore(ctx context.Context, run bool, noticed time.Time) (out job.AcceptResult, err error) {
 	r, err := scanRestore(a.db.QueryRow(ctx, readRestore))
-	if err == nil {
-		err = r.Check(p)
+	if err == nil && !r.Held {
+		err = job.ErrNotHeld
+	}
+	if err == nil && !noticed.IsZero() && !r.Until.Equal(noticed) {
+		err = errAccepted
 	}
 	if err == nil {
-		err = a.restoreReady(ctx, &r, p)
+		err = a.restoreReady(ctx, &r, run)
 	}
 	if err == nil {
-		if p.Run {
-			out.Runs, err = a.runHeld(ctx, &r, p.To)
+		if run {
+			out.Runs, err = a.runHeld(ctx, &r)
 		} else {
-			out.Skipped, err = a.skipHeld(ctx, &r, p.To)
+			out.Skipped, err = a.eachHeld(ctx, &r, skipHeldRuns, r.Until, string(job.ReasonRestored))
 		}
 	}
 	if err != nil {
 		return out, fmt.Errorf("accept a restore: %w", err)
 	}
 	return out, a.accepting(ctx, &r, func(tx pgx.Tx) error {
-		if err := release(ctx, tx, &r, p); err != nil {
+		if err := release(ctx, tx, &r, run); err != nil {
 			return err
 		}
-		return a.auditAccepted(ctx, tx, &r, p)
+		return a.auditAccepted(ctx, tx, &r, run)
 	})
 }
 
 var errAccepted = errors.New("meanwhile it was accepted by another command, or another restore was noticed; " +
 	"see belfry restore status")
-
-// unchanged is a condition on cluster: nothing was accepted since the restore $1 and $2 was read, and no other noticed.
-const unchanged = `held_until = $1 AND coalesce(nullif(held_from, '-infinity'), $2) = $2`
 
 // accepting runs a step in a transaction that has the lock of restores, if what r holds is still held: a command that
 // another one has overtaken must neither skip what the other runs nor create what it skips. The row of cluster is not
@@ -61,7 +62,7 @@ func (a *Admin) accepting(ctx context.Context, r *job.Restore, step func(pgx.Tx)
 		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtext('belfry restore'))`); err != nil {
 			return err
 		}
-		tag, err := tx.Exec(ctx, `SELECT FROM cluster WHERE `+unchanged, r.Until, r.HeldFrom)
+		tag, err := tx.Exec(ctx, `SELECT FROM cluster WHERE held_until = $1`, r.Until)
 		switch {
 		case err != nil:
 			return err
@@ -74,20 +75,20 @@ func (a *Admin) accepting(ctx context.Context, r *job.Restore, step func(pgx.Tx)
 
 // restoreReady returns an error while nodes have not done what has to come first: end the runs of dead sessions, and
 // skip the occurrences that were not planned.
-func (a *Admin) restoreReady(ctx context.Context, r *job.Restore, p job.AcceptParams) error {
+func (a *Admin) restoreReady(ctx context.Context, r *job.Restore, run bool) error {
 	const unready = `
-SELECT (SELECT count(*) FROM run r WHERE r.state = 1 /* running */ AND r.due_at >= $1 AND r.due_at < $2
+SELECT (SELECT count(*) FROM run r WHERE r.state = 1 /* running */ AND r.due_at < $1
           AND NOT EXISTS (SELECT FROM session s WHERE s.id = r.session_id AND s.expires_at > now())),
-       (SELECT count(*) FROM cursor WHERE plan_at < $2 AND broken_at IS NULL)`
+       (SELECT count(*) FROM cursor WHERE plan_at < $1 AND broken_at IS NULL)`
 	var running, cursors int64
-	if err := a.db.QueryRow(ctx, unready, r.HeldFrom, p.To).Scan(&running, &cursors); err != nil {
+	if err := a.db.QueryRow(ctx, unready, r.Until).Scan(&running, &cursors); err != nil {
 		return err
 	}
 	switch {
 	case running > 0:
 		return fmt.Errorf("%d runs are leased to sessions of before the restore; start a node, which ends them within "+
 			"seconds, and try again", running)
-	case p.Run && cursors > 0:
+	case run && cursors > 0:
 		return errBehind
 	}
 	return nil
@@ -98,23 +99,19 @@ var errBehind = errors.New("nodes have not planned past the restore yet; start a
 // heldBatch bounds the runs that one transaction moves.
 const heldBatch = 10_000
 
+// skipHeldRuns moves the pending runs that are held to history. Plan has skipped the occurrences that had no run.
 const skipHeldRuns = `
 WITH gone AS (
     DELETE FROM run WHERE ctid = ANY (ARRAY(
         SELECT ctid FROM run
-        WHERE partition = $1 AND state = 0 /* pending */ AND due_at >= $3 AND due_at < $4 LIMIT $2 FOR UPDATE))
+        WHERE partition = $1 AND state = 0 /* pending */ AND due_at < $3 LIMIT $2 FOR UPDATE))
     RETURNING *
 )
 INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, ended_at, ended, attempt, origin, status,
                          queue_id, reason, attempts, idempotency_key, trace, payload)
 SELECT partition, seq, version, job_id, due_at, run_at, now(), 4 /* skipped */, attempt, origin, 0,
-       queue_id, $5, attempts, idempotency_key, trace, payload
+       queue_id, $4, attempts, idempotency_key, trace, payload
 FROM gone`
-
-// skipHeld moves the pending runs that are held to history. Plan has skipped the occurrences that had no run.
-func (a *Admin) skipHeld(ctx context.Context, r *job.Restore, to time.Time) (skipped int64, err error) {
-	return a.eachHeld(ctx, r, skipHeldRuns, r.HeldFrom, to, string(job.ReasonRestored))
-}
 
 // eachHeld repeats a statement for each partition ($1) while it changes as many runs as it may ($2).
 func (a *Admin) eachHeld(ctx context.Context, r *job.Restore, sql string, args ...any) (changed int64, err error) {
@@ -135,32 +132,32 @@ func (a *Admin) eachHeld(ctx context.Context, r *job.Restore, sql string, args .
 }
 
 // startHeldRuns gives the runs that CatchUp does not decide about the time at which they may start. Those that have one
-// since the command began ($6) keep it, such as the runs of runForgotten.
+// since the command began ($5) keep it, such as the runs of runForgotten.
 const startHeldRuns = `
 UPDATE run SET run_at = now() WHERE ctid = ANY (ARRAY(
     SELECT ctid FROM run
-    WHERE partition = $1 AND state = 0 /* pending */ AND due_at >= $3 AND due_at < $4 AND run_at < $6
-      AND NOT (seq = 0 AND attempt = 0 AND origin = 0 /* schedule */ AND due_at >= $5)
+    WHERE partition = $1 AND state = 0 /* pending */ AND due_at < $3 AND run_at < $5
+      AND NOT (seq = 0 AND attempt = 0 AND origin = 0 /* schedule */ AND due_at >= $4)
     LIMIT $2 FOR UPDATE))`
 
 // runHeld prepares what is held to run. Nothing starts before release. If it is interrupted, a second command finds
 // what is left: a run is inserted once, and a start time may be set again.
-func (a *Admin) runHeld(ctx context.Context, r *job.Restore, to time.Time) (runs int64, err error) {
+func (a *Admin) runHeld(ctx context.Context, r *job.Restore) (runs int64, err error) {
 	var began time.Time
 	if err := a.db.QueryRow(ctx, `SELECT now()`).Scan(&began); err != nil {
 		return 0, err
 	}
-	if runs, err = a.runForgotten(ctx, r, to); err != nil {
+	if runs, err = a.runForgotten(ctx, r); err != nil {
 		return runs, err
 	}
-	n, err := a.eachHeld(ctx, r, startHeldRuns, r.HeldFrom, to, r.Begin(), began)
+	n, err := a.eachHeld(ctx, r, startHeldRuns, r.Until, r.From, began)
 	return runs + n, err
 }
 
 // forgotten lists the cursors whose occurrences in the forgotten time plan has skipped, page by page.
 const forgotten = `
-SELECT partition, cursor_id, min(` + unacceptedFrom + `) FROM cursor_skip
-WHERE ` + unaccepted + ` AND from_due < $3 AND (partition, cursor_id) > ($4, $5)
+SELECT partition, cursor_id, min(from_due) FROM cursor_skip
+WHERE ` + unaccepted + ` AND (partition, cursor_id) > ($2, $3)
 GROUP BY partition, cursor_id ORDER BY partition, cursor_id LIMIT 1000`
 
 type forgottenCursor struct {
@@ -171,10 +168,10 @@ type forgottenCursor struct {
 
 // runForgotten inserts the runs that the missed policies choose among the occurrences that plan has skipped. The skips
 // stay for those that are not chosen: a run comes before a skip in the ledger.
-func (a *Admin) runForgotten(ctx context.Context, r *job.Restore, to time.Time) (runs int64, err error) {
+func (a *Admin) runForgotten(ctx context.Context, r *job.Restore) (runs int64, err error) {
 	last := forgottenCursor{partition: -1}
 	for {
-		rows, err := a.db.Query(ctx, forgotten, r.From, r.Until, to, last.partition, last.id)
+		rows, err := a.db.Query(ctx, forgotten, r.From, last.partition, last.id)
 		if err != nil {
 			return runs, err
 		}
@@ -186,8 +183,7 @@ func (a *Admin) runForgotten(ctx context.Context, r *job.Restore, to time.Time) 
 			return runs, err
 		}
 		for _, c := range page {
-			c.from = later(c.from, r.HeldFrom)
-			n, err := a.runCursor(ctx, r, c, to)
+			n, err := a.runCursor(ctx, r, c)
 			if err != nil {
 				return runs, fmt.Errorf("cursor %d of partition %d: %w", c.id, c.partition, err)
 			}
@@ -198,9 +194,7 @@ func (a *Admin) runForgotten(ctx context.Context, r *job.Restore, to time.Time) 
 }
 
 // runCursor inserts the runs of one cursor, for some jobs in each transaction.
-func (a *Admin) runCursor(
-	ctx context.Context, r *job.Restore, c forgottenCursor, to time.Time,
-) (runs int64, err error) {
+func (a *Admin) runCursor(ctx context.Context, r *job.Restore, c forgottenCursor) (runs int64, err error) {
 	var after uuid.UUID
 	for more := true; more; {
 		var written int64
@@ -214,7 +208,7 @@ func (a *Admin) runCursor(
 			if err := tx.QueryRow(ctx, lock, c.partition, c.id).Scan(&now, &text, &missed); err != nil {
 				return ignoreNoRows(err) // its jobs are deleted
 			}
-			due, err := a.missedBefore(c.from, to, now, text, missed)
+			due, err := a.missedBefore(c.from, r.Until, now, text, missed)
 			if err != nil || len(due) == 0 {
 				return err
 			}
@@ -224,7 +218,7 @@ func (a *Admin) runCursor(
 			}
 			jobs := max(1, job.PlanRuns/len(due))
 			var read int
-			err = tx.QueryRow(ctx, restoreRuns, c.partition, c.id, dueAt, runAt, now, after, jobs).
+			err = tx.QueryRow(ctx, restoreRuns, c.partition, c.id, dueAt, runAt, after, jobs).
 				Scan(&written, &read, &last)
 			more = read == jobs
 			return err
@@ -241,44 +235,44 @@ func (a *Admin) runCursor(
 func (a *Admin) missedBefore(from, to, now time.Time, text, missed string) ([]job.DueTime, error) {
 	in := job.PlanInput{NextDue: from, Now: now, MissedUntil: to}
 	var err error
-	if in.Schedule, in.Missed, err = a.api.schedules.read(text, missed); err != nil {
+	if in.Schedule, in.Missed, err = a.api.schedules.Read(text, missed); err != nil {
 		return nil, err
 	}
 	result, err := planAll(in)
 	return result.Due, err
 }
 
-// release ends the hold up to p.To. With p.Run it also makes the owners of all partitions call CatchUp, and then load
-// every pending run: until then none starts. Nothing that is due in the range is pending if it was skipped.
-func release(ctx context.Context, tx pgx.Tx, r *job.Restore, p job.AcceptParams) error {
+// release ends the hold. If what is held runs, it also makes the owners of all partitions call CatchUp, and then load
+// every pending run: until then none starts. Nothing that was held is pending if it was skipped.
+func release(ctx context.Context, tx pgx.Tx, r *job.Restore, run bool) error {
 	// Renewals wait for this row, so it is locked as late as possible. They lock partitions after it, too.
-	tag, err := tx.Exec(ctx, `UPDATE cluster SET held_from = $3 WHERE `+unchanged, r.Until, r.HeldFrom, p.To)
+	tag, err := tx.Exec(ctx, `UPDATE cluster SET held_until = '-infinity' WHERE held_until = $1`, r.Until)
 	if err == nil && tag.RowsAffected() == 0 {
 		err = errAccepted
 	}
-	if err != nil || !p.Run {
+	if err != nil || !run {
 		return err
 	}
 	// The time of an outage that is not caught up yet must not be replaced.
 	const missed = `UPDATE partition SET missed_from = $1, missed_until = $2 WHERE missed_from IS NULL`
-	tag, err = tx.Exec(ctx, missed, r.Begin(), p.To)
+	tag, err = tx.Exec(ctx, missed, r.From, r.Until)
 	if err == nil && tag.RowsAffected() < job.Partitions {
 		err = errBehind
 	}
 	return err
 }
 
-func (a *Admin) auditAccepted(ctx context.Context, tx pgx.Tx, r *job.Restore, p job.AcceptParams) error {
-	if err := pool.Enter(ctx, tx, pool.In(access.DefaultNamespace)); err != nil {
+func (a *Admin) auditAccepted(ctx context.Context, tx pgx.Tx, r *job.Restore, run bool) error {
+	if err := store.Enter(ctx, tx, store.In(access.DefaultNamespace)); err != nil {
 		return err
 	}
 	occurrences := "skip"
-	if p.Run {
+	if run {
 		occurrences = "run"
 	}
 	return a.api.log.write(ctx, tx, auditParams{access.DefaultNamespace, itself, "restore.accept", "database"}, struct {
 		From        time.Time `json:"from"`
 		To          time.Time `json:"to"`
 		Occurrences string    `json:"occurrences"`
-	}{r.Begin(), p.To, occurrences})
+	}{r.From, r.Until, occurrences})
 }

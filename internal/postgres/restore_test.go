@@ -24,7 +24,7 @@ func (b *jobs) trustNow(session uuid.UUID) {
 
 func (b *jobs) restore() job.Restore {
 	b.t.Helper()
-	r, err := b.store.Restore(b.t.Context(), time.Time{})
+	r, err := b.store.Restore(b.t.Context())
 	require.NoError(b.t, err)
 	return r
 }
@@ -75,19 +75,24 @@ func (b *jobs) claim(session uuid.UUID, keys []job.Key) []job.Attempt {
 	return claimed
 }
 
+// eachMinute defines a job that runs all that it has missed.
+func eachMinute() job.Definition {
+	d := definition("each minute", everyMinute)
+	d.Missed.Policy, d.Overlap = job.MissedAll, job.OverlapAllow
+	return d
+}
+
 // A restored database holds what is due in the forgotten time. Later occurrences run, as on any day.
 func TestARestoreHoldsTheForgottenTime(t *testing.T) {
 	t.Parallel()
 	b := setupJobs(t)
-	d := definition("each minute", everyMinute)
-	d.Missed.Policy, d.Overlap = job.MissedAll, job.OverlapAllow
-	j := b.create(d)
+	j := b.create(eachMinute())
 	b.exec(`INSERT INTO namespace (id, name, created_at) VALUES ($1, 'ours', now())`, b.namespace)
 	epoch := b.ownership().Epoch
 	session := b.restored(j)
 
 	r := b.restore()
-	require.True(t, r.Held())
+	require.True(t, r.Held)
 	require.Greater(t, r.Until.Sub(r.From), 19*time.Minute)
 	require.Greater(t, b.ownership().Epoch, epoch+1_000_000_000, "above all that were handed out")
 	var planned, later, skipped int
@@ -139,40 +144,22 @@ func TestAcceptARestore(t *testing.T) {
 	t.Parallel()
 	setup := func(t *testing.T) (b *jobs, j, trigger job.Job, session uuid.UUID) {
 		b = setupJobs(t)
-		d := definition("each minute", everyMinute)
-		d.Missed.Policy, d.Overlap = job.MissedAll, job.OverlapAllow
-		j = b.create(d)
+		j = b.create(eachMinute())
 		trigger = b.create(definition("triggered", everyHour))
 		_, err := b.store.TriggerJob(t.Context(), job.ChangeParams{Namespace: b.namespace, ID: trigger.ID}, nil)
 		require.NoError(t, err)
 		return b, j, trigger, b.restored(j)
 	}
-	accept := func(b *jobs, from, to time.Time, run bool) (job.AcceptResult, error) {
-		return b.store.AcceptRestore(b.t.Context(), job.AcceptParams{From: from, To: to, Run: run})
-	}
-
-	unplanned := func(b *jobs, to time.Time) (n int64) {
-		b.exec(`INSERT INTO namespace (id, name, created_at) VALUES ($1, 'ours', now()) ON CONFLICT DO NOTHING`, b.namespace)
-		r, err := b.store.Restore(b.t.Context(), to)
-		require.NoError(b.t, err)
-		for _, o := range r.Occurrences {
-			if !o.Planned {
-				n += o.Count
-			}
-		}
-		return n
-	}
-
 	t.Run("skip", func(t *testing.T) {
 		t.Parallel()
 		b, j, trigger, session := setup(t)
 		r := b.restore()
 		occurrences := len(b.fates(j)["restored"])
-		out, err := accept(b, r.From, r.Until, false)
+		out, err := b.store.AcceptRestore(t.Context(), false, time.Time{})
 		require.NoError(t, err)
 		require.Positive(t, out.Skipped)
 		require.Zero(t, out.Runs)
-		require.False(t, b.restore().Held())
+		require.False(t, b.restore().Held)
 		for _, e := range b.live(j) {
 			require.False(t, e.Due.Before(r.Until))
 		}
@@ -180,7 +167,7 @@ func TestAcceptARestore(t *testing.T) {
 		require.Greater(t, len(b.fates(j)["restored"]), occurrences)
 		require.Equal(t, job.ReasonRestored, b.ended(trigger)[0].Reason)
 		require.Len(t, b.claim(session, b.pendingKeys(j)), 1)
-		_, err = accept(b, r.From, r.Until, false)
+		_, err = b.store.AcceptRestore(t.Context(), false, time.Time{})
 		require.ErrorContains(t, err, "no restore of the database is waiting")
 		require.Equal(t, 1, b.count(`audit_log WHERE action = 'restore.accept'`))
 	})
@@ -196,7 +183,7 @@ func TestAcceptARestore(t *testing.T) {
 		for _, e := range b.live(j) {
 			due[e.Due.UTC()] = true
 		}
-		out, err := accept(b, r.From, r.Until, true)
+		out, err := b.store.AcceptRestore(t.Context(), true, time.Time{})
 		require.NoError(t, err)
 		require.Positive(t, out.Runs)
 		require.Positive(t, b.catchUp(session).Runs)
@@ -220,50 +207,12 @@ func TestAcceptARestore(t *testing.T) {
 		require.Equal(t, 1, tries, "none counts against max_attempts")
 	})
 
-	t.Run("skip a part, and run the rest", func(t *testing.T) {
-		t.Parallel()
-		b, j, _, session := setup(t)
-		r := b.restore()
-		middle := r.Until.Add(-5 * time.Minute)
-		_, err := accept(b, middle, r.Until, true)
-		require.ErrorContains(t, err, "would stay held")
-		_, err = accept(b, r.From, r.Until.Add(time.Minute), true)
-		require.ErrorContains(t, err, "--to must be")
-		_, err = accept(b, r.From, middle, false)
-		require.NoError(t, err)
-		require.True(t, b.restore().Held())
-		for _, a := range b.claim(session, b.pendingKeys(j)) {
-			require.False(t, a.Key.DueAt.Before(r.Until), "the rest is held")
-		}
-		var rest, half int64
-		for _, at := range b.fates(j)["restored"] {
-			if !at.Before(middle) {
-				rest++
-			}
-			if !at.Before(middle) && at.Before(middle.Add(2*time.Minute)) {
-				half++
-			}
-		}
-		require.Positive(t, half)
-		require.Equal(t, rest, unplanned(b, time.Time{}), "a skip that began before is counted from there on")
-		require.Equal(t, half, unplanned(b, middle.Add(2*time.Minute)), "and up to the end")
-		_, err = accept(b, middle, r.Until, true)
-		require.NoError(t, err)
-		b.catchUp(session)
-		claimed := b.claim(session, b.pendingKeys(j))
-		require.InDelta(t, 5, len(claimed), 1)
-		for _, a := range claimed {
-			require.False(t, a.Key.DueAt.Before(middle))
-		}
-	})
-
 	t.Run("a run of a dead session", func(t *testing.T) {
 		t.Parallel()
 		b, j, _, _ := setup(t)
-		r := b.restore()
 		b.exec(`UPDATE run SET state = 1, attempt = 1, session_id = $1, claimed_at = due_at WHERE ctid = (
 			SELECT ctid FROM run WHERE job_id = $2 ORDER BY due_at LIMIT 1)`, uuid.New(), j.ID)
-		_, err := accept(b, r.From, r.Until, false)
+		_, err := b.store.AcceptRestore(t.Context(), false, time.Time{})
 		require.ErrorContains(t, err, "1 runs are leased to sessions of before the restore")
 	})
 }
@@ -287,8 +236,7 @@ func TestAcceptARestoreOfAOneOff(t *testing.T) {
 	removed, err := b.store.RemoveJobs(t.Context(), 10)
 	require.NoError(t, err)
 	require.Zero(t, removed, "it may still run")
-	r := b.restore()
-	_, err = b.store.AcceptRestore(t.Context(), job.AcceptParams{From: r.From, To: r.Until, Run: true})
+	_, err = b.store.AcceptRestore(t.Context(), true, time.Time{})
 	require.NoError(t, err)
 	b.catchUp(session)
 	require.Len(t, b.claim(session, b.pendingKeys(one)), 1)
@@ -305,14 +253,14 @@ func TestASkippedTriggerKeepsItsPayload(t *testing.T) {
 	key, err := b.store.TriggerJob(t.Context(), later, json.RawMessage(`"of the trigger"`))
 	require.NoError(t, err)
 	session := b.restored(j)
-	r := b.restore()
-	_, err = b.store.AcceptRestore(t.Context(), job.AcceptParams{From: r.From, To: r.Until})
+	_, err = b.store.AcceptRestore(t.Context(), false, time.Time{})
 	require.NoError(t, err)
 	key.DueAt = key.DueAt.Add(-20 * time.Minute) // as restored moves it
 	require.NoError(t, b.store.RetryRun(t.Context(), job.RunParams{Namespace: j.Namespace, Key: key}))
 	claimed := b.claim(session, []job.Key{key})
 	require.Len(t, claimed, 1)
 	require.JSONEq(t, `"of the trigger"`, claimed[0].Payload)
+	require.Equal(t, int16(251), claimed[0].Number, "a retry in the forgotten time may have had the next one")
 }
 
 // Neither an outage nor a failover is a restore.
@@ -361,7 +309,7 @@ func TestConfirmingTheClockNoticesARestore(t *testing.T) {
 	_, err := b.store.ConfirmClock(t.Context())
 	require.NoError(t, err)
 	r := b.restore()
-	require.True(t, r.Held())
+	require.True(t, r.Held)
 	b.failOver(3)
 	b.trusted(time.Hour)
 	_, err = b.store.ConfirmClock(t.Context())
@@ -377,9 +325,7 @@ func TestConfirmingTheClockNoticesARestore(t *testing.T) {
 func TestHeldRunsDoNotStart(t *testing.T) {
 	t.Parallel()
 	b := setupJobs(t)
-	d := definition("each minute", everyMinute)
-	d.Missed.Policy, d.Overlap = job.MissedAll, job.OverlapAllow
-	j := b.create(d)
+	j := b.create(eachMinute())
 	session := b.restored(j)
 	keys := b.pendingKeys(j)
 	require.GreaterOrEqual(t, len(keys), 6)
@@ -395,7 +341,7 @@ func TestHeldRunsDoNotStart(t *testing.T) {
 		if held {
 			want = 0
 		} else {
-			b.exec(`UPDATE cluster SET held_from = held_until`)
+			b.exec(`UPDATE cluster SET held_until = '-infinity'`)
 		}
 		require.Len(t, b.claim(session, keys[:1]), want)
 		admitted, err := b.store.AdmitOne(t.Context(), session, keys[1], 0)
@@ -439,53 +385,55 @@ func TestHeldRunsDoNotDelayLaterOnes(t *testing.T) {
 	require.NotNil(t, admitted.Attempt)
 }
 
-// TestASecondRestoreForgetsNothing: what the first one holds is still decided, and what was skipped stays so.
+// TestASecondRestoreForgetsNothing: what the first one holds is decided together with what the second one does.
 func TestASecondRestoreForgetsNothing(t *testing.T) {
 	t.Parallel()
-	for name, part := range map[string]bool{"nothing was accepted": false, "a part was skipped": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := setupJobs(t)
-			d := definition("each minute", everyMinute)
-			d.Missed.Policy, d.Overlap = job.MissedAll, job.OverlapAllow
-			j := b.create(d)
-			b.exec(`INSERT INTO namespace (id, name, created_at) VALUES ($1, 'ours', now())`, b.namespace)
-			session := b.restored(j)
-			first := b.restore()
-			from := first.From
-			if part {
-				from = first.Until.Add(-5 * time.Minute)
-				_, err := b.store.AcceptRestore(t.Context(), job.AcceptParams{From: first.From, To: from})
-				require.NoError(t, err)
-			}
-			want := map[time.Time]bool{}
-			for _, at := range b.fates(j)["restored"] {
-				if !at.Before(from) {
-					want[at.UTC()] = true
-				}
-			}
-			require.NotEmpty(t, want)
-			r := b.again(session)
-			require.True(t, r.Until.After(first.Until))
-			require.Equal(t, from, r.From)
-			var listed int64
-			for _, o := range r.Occurrences {
-				listed += o.Runs
-			}
-			_, err := b.store.AcceptRestore(t.Context(), job.AcceptParams{From: r.From, To: r.Until, Run: true})
-			require.NoError(t, err)
-			b.catchUp(session)
-			for _, a := range b.claim(session, b.pendingKeys(j)) {
-				require.False(t, a.Key.DueAt.Before(from), "skipped")
-				if want[a.Key.DueAt.UTC()] {
-					listed--
-				}
-				delete(want, a.Key.DueAt.UTC())
-			}
-			require.Empty(t, want, "all that the first restore held")
-			require.Zero(t, listed, "the list says what runs")
-		})
+	b := setupJobs(t)
+	j := b.create(eachMinute())
+	b.exec(`INSERT INTO namespace (id, name, created_at) VALUES ($1, 'ours', now())`, b.namespace)
+	session := b.restored(j)
+	first := b.restore()
+	want := map[time.Time]bool{}
+	for _, at := range b.fates(j)["restored"] {
+		want[at.UTC()] = true
 	}
+	for _, e := range b.live(j) {
+		if e.Due.Before(first.Until) {
+			want[e.Due.UTC()] = true
+		}
+	}
+	r := b.again(session)
+	require.True(t, r.Until.After(first.Until))
+	require.Equal(t, first.From, r.From)
+	var listed int64
+	for _, o := range r.Occurrences {
+		listed += o.Count
+	}
+	_, err := b.store.AcceptRestore(t.Context(), true, time.Time{})
+	require.NoError(t, err)
+	b.catchUp(session)
+	for _, a := range b.claim(session, b.pendingKeys(j)) {
+		delete(want, a.Key.DueAt.UTC())
+		if a.Key.DueAt.Before(r.Until) {
+			listed--
+		}
+	}
+	require.Empty(t, want, "all that the first restore held")
+	require.Zero(t, listed, "the list has what runs")
+}
+
+// TestTheListOfTwoRestoresLeavesOutTheTimeBetween: nodes worked then.
+func TestTheListOfTwoRestoresLeavesOutTheTimeBetween(t *testing.T) {
+	t.Parallel()
+	b := setupJobs(t)
+	b.exec(`INSERT INTO namespace (id, name, created_at) VALUES ($1, 'ours', now())`, b.namespace)
+	session := b.restored(b.create(eachMinute()))
+	b.exec(`UPDATE cursor_skip SET to_due = to_due - interval '6 min', count = count - 6`)
+	b.exec(`UPDATE cluster SET restored_until = restored_until - interval '6 min', held_until = held_until - interval '6 min'`)
+	list := b.again(session).Occurrences
+	require.Len(t, list, 2)
+	require.False(t, list[1].Planned)
+	require.Equal(t, list[1].Count, list[1].Runs)
 }
 
 // again leaves the database as a second restore, of a backup that is two minutes old.
@@ -517,7 +465,7 @@ func TestASecondRestoreHoldsWhatHasNotStarted(t *testing.T) {
 			first := b.restore()
 			planned := b.count(`run WHERE due_at < $1`, first.Until)
 			require.InDelta(t, 10, planned, 1)
-			_, err := b.store.AcceptRestore(t.Context(), job.AcceptParams{From: first.From, To: first.Until, Run: true})
+			_, err := b.store.AcceptRestore(t.Context(), true, time.Time{})
 			require.NoError(t, err)
 			r := b.again(session)
 			for _, a := range b.claim(session, b.pendingKeys(j)) {
@@ -525,7 +473,7 @@ func TestASecondRestoreHoldsWhatHasNotStarted(t *testing.T) {
 			}
 			early := b.count(`run WHERE due_at < $1`, r.From)
 			require.Positive(t, early)
-			_, err = b.store.AcceptRestore(t.Context(), job.AcceptParams{From: r.From, To: r.Until, Run: run})
+			_, err = b.store.AcceptRestore(t.Context(), run, time.Time{})
 			require.NoError(t, err)
 			b.catchUp(session)
 			if !run {
@@ -543,25 +491,42 @@ func TestASecondRestoreHoldsWhatHasNotStarted(t *testing.T) {
 	}
 }
 
-// TestCatchUpLeavesHeldRuns: an outage after a part was accepted does not decide about the rest.
+// TestASecondRestoreRunsNothingThatWasSkipped: a decision that the second backup has stands.
+func TestASecondRestoreRunsNothingThatWasSkipped(t *testing.T) {
+	t.Parallel()
+	b := setupJobs(t)
+	j := b.create(eachMinute())
+	session := b.restored(j)
+	_, err := b.store.AcceptRestore(t.Context(), false, time.Time{})
+	require.NoError(t, err)
+	b.exec(`UPDATE cursor_skip SET created_at = created_at - interval '5 min'`)
+	skipped := b.fates(j)["restored"]
+	require.NotEmpty(t, skipped)
+	r := b.again(session)
+	require.True(t, r.Held)
+	_, err = b.store.AcceptRestore(t.Context(), true, r.Until)
+	require.NoError(t, err)
+	b.catchUp(session)
+	require.Subset(t, b.fates(j)["restored"], skipped)
+	for _, e := range b.live(j) {
+		require.NotContains(t, skipped, e.Due)
+	}
+}
+
+// TestCatchUpLeavesHeldRuns: an outage before the restore is accepted does not decide about what is held.
 func TestCatchUpLeavesHeldRuns(t *testing.T) {
 	t.Parallel()
 	b := setupJobs(t)
 	d := definition("each minute", everyMinute)
 	d.Overlap = job.OverlapAllow
-	j := b.create(d)
-	session := b.restored(j)
+	session := b.restored(b.create(d))
 	r := b.restore()
-	planned := b.pendingKeys(j)
-	middle := planned[4].DueAt
-	_, err := b.store.AcceptRestore(t.Context(), job.AcceptParams{From: r.From, To: middle, Run: true})
-	require.NoError(t, err)
-	b.exec(`UPDATE partition SET missed_until = now() - interval '10 s' WHERE missed_from IS NOT NULL`)
-	held := `run WHERE origin = 0 AND due_at >= $1 AND due_at < $2`
-	before := b.count(held, middle, r.Until)
+	b.exec(`UPDATE partition SET missed_from = $1, missed_until = now()`, r.From)
+	held := `run WHERE origin = 0 AND due_at < $1`
+	before := b.count(held, r.Until)
 	require.Positive(t, before)
 	b.catchUp(session)
-	require.Equal(t, before, b.count(held, middle, r.Until))
+	require.Equal(t, before, b.count(held, r.Until))
 }
 
 // TestAcceptIsOneCommandAtATime: a command that another one has overtaken changes nothing any more.
@@ -571,21 +536,19 @@ func TestAcceptIsOneCommandAtATime(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := setupJobs(t)
-			d := definition("each minute", everyMinute)
-			d.Missed.Policy, d.Overlap = job.MissedAll, job.OverlapAllow
-			j := b.create(d)
+			j := b.create(eachMinute())
 			b.restored(j)
-			r, before := b.restore(), b.live(j)
+			before := b.live(j)
 			tx := b.begin()
 			_, err := tx.Exec(t.Context(), `SELECT pg_advisory_xact_lock(hashtext('belfry restore'))`)
 			require.NoError(t, err)
 			done := make(chan error, 1)
 			go func() {
-				_, err := b.store.AcceptRestore(t.Context(), job.AcceptParams{From: r.From, To: r.Until, Run: run})
+				_, err := b.store.AcceptRestore(t.Context(), run, time.Time{})
 				done <- err
 			}()
 			b.awaitLocks(1, func() bool { return len(done) > 0 })
-			_, err = tx.Exec(t.Context(), `UPDATE cluster SET held_from = held_until`)
+			_, err = tx.Exec(t.Context(), `UPDATE cluster SET held_until = '-infinity'`)
 			require.NoError(t, err)
 			require.NoError(t, tx.Commit(t.Context()))
 			require.ErrorContains(t, <-done, "by another command")
@@ -600,11 +563,10 @@ func TestAcceptWaitsForCatchUp(t *testing.T) {
 	t.Parallel()
 	b := setupJobs(t)
 	b.restored(b.create(definition("each minute", everyMinute)))
-	r := b.restore()
 	b.exec(`UPDATE partition SET missed_from = now() - interval '1 min', missed_until = now() WHERE id = 7`)
-	_, err := b.store.AcceptRestore(t.Context(), job.AcceptParams{From: r.From, To: r.Until, Run: true})
+	_, err := b.store.AcceptRestore(t.Context(), true, time.Time{})
 	require.ErrorContains(t, err, "try again in some seconds")
-	require.True(t, b.restore().Held())
+	require.True(t, b.restore().Held)
 }
 
 // TestAcceptNoticesANewRestore: the command decided about the earlier one.
@@ -613,21 +575,21 @@ func TestAcceptNoticesANewRestore(t *testing.T) {
 	b := setupJobs(t)
 	j := b.create(definition("each minute", everyMinute))
 	b.restored(j)
-	r, key := b.restore(), b.pendingKeys(j)[0]
+	key := b.pendingKeys(j)[0]
 	b.exec(`UPDATE run SET attempt = 1 WHERE due_at = $1`, key.DueAt)
 	tx := b.begin()
 	_, err := tx.Exec(t.Context(), `SELECT FROM run WHERE due_at = $1 FOR UPDATE`, key.DueAt)
 	require.NoError(t, err)
 	done := make(chan error, 1)
 	go func() {
-		_, err := b.store.AcceptRestore(t.Context(), job.AcceptParams{From: r.From, To: r.Until, Run: true})
+		_, err := b.store.AcceptRestore(t.Context(), true, time.Time{})
 		done <- err
 	}()
 	b.awaitLocks(1, func() bool { return len(done) > 0 })
 	b.exec(`UPDATE cluster SET held_until = now()`)
 	require.NoError(t, tx.Commit(t.Context()))
 	require.ErrorContains(t, <-done, "another restore was noticed")
-	require.True(t, b.restore().Held())
+	require.True(t, b.restore().Held)
 }
 
 // TestRunWhatIsHeldInSteps: no statement starts more runs than it can before its timeout, an interrupted command is
@@ -635,9 +597,7 @@ func TestAcceptNoticesANewRestore(t *testing.T) {
 func TestRunWhatIsHeldInSteps(t *testing.T) {
 	t.Parallel()
 	b := setupJobs(t)
-	d := definition("each minute", everyMinute)
-	d.Missed.Policy, d.Overlap = job.MissedAll, job.OverlapAllow
-	j := b.create(d)
+	j := b.create(eachMinute())
 	session := b.restored(j)
 	r := b.restore()
 	const retries = 25_000
@@ -653,11 +613,10 @@ func TestRunWhatIsHeldInSteps(t *testing.T) {
 		RETURN NULL; END $$`)
 	b.exec(`CREATE TRIGGER bounded AFTER UPDATE ON run REFERENCING NEW TABLE AS moved FOR EACH STATEMENT
 		EXECUTE FUNCTION bounded()`)
-	p := job.AcceptParams{From: r.From, To: r.Until, Run: true}
-	_, err := b.store.AcceptRestore(t.Context(), p)
+	_, err := b.store.AcceptRestore(t.Context(), true, time.Time{})
 	require.ErrorContains(t, err, "interrupted")
 	require.Equal(t, 1, b.count(`step WHERE n = 10000`), "the first step is done")
-	require.True(t, b.restore().Held())
+	require.True(t, b.restore().Held)
 	loaded, err := b.store.Pending(t.Context(), []int16{partition}, b.now())
 	require.NoError(t, err)
 	require.Empty(t, loaded, "nothing starts yet")
@@ -665,7 +624,7 @@ func TestRunWhatIsHeldInSteps(t *testing.T) {
 	require.Positive(t, created)
 
 	b.exec(`DROP TRIGGER bounded ON run`)
-	out, err := b.store.AcceptRestore(t.Context(), p)
+	out, err := b.store.AcceptRestore(t.Context(), true, time.Time{})
 	require.NoError(t, err)
 	require.Equal(t, created, b.count(`run WHERE origin = 3 AND due_at < $1`, r.Until), "each once")
 	require.GreaterOrEqual(t, out.Runs, int64(retries))

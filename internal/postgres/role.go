@@ -9,7 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 // Row-level security does not restrict a superuser or a role that bypasses it, and the owner of the tables could switch
@@ -249,7 +249,7 @@ type GrantParams struct {
 // operator named the role or the database is new. The caller must be allowed to grant Belfry's roles. If the role
 // cannot connect after that, or too many can, GrantServer returns a ConnectError.
 func GrantServer(ctx context.Context, url string, p GrantParams) error {
-	conn, err := pool.Connect(ctx, url)
+	conn, err := store.Connect(ctx, url)
 	if err != nil {
 		return fmt.Errorf("grant to %s: %w", p.Role, err)
 	}
@@ -282,7 +282,7 @@ func grantServer(ctx context.Context, conn *pgx.Conn, role, schema string) error
 	}, "; ")
 	_, err := conn.Exec(ctx, sql)
 	switch {
-	case Code(err) == "42501": // insufficient_privilege
+	case store.Code(err) == "42501": // insufficient_privilege
 		return fmt.Errorf(
 			"this user may not grant Belfry's roles to %s; as a superuser run in this database: %s (%w)", role, sql,
 			err,

@@ -4,13 +4,13 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 // CreateServer creates a login role for servers, or gives an existing one a new password. GrantServer grants its
 // rights.
 func CreateServer(ctx context.Context, url, role, password string) error {
-	conn, err := pool.Connect(ctx, url)
+	conn, err := store.Connect(ctx, url)
 	if err != nil {
 		return fmt.Errorf("create role %s: %w", role, err)
 	}

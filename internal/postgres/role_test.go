@@ -32,10 +32,8 @@ func TestAServerDoesNotWorkAsOwnerOrSuperuser(t *testing.T) {
 // see TestSessionsOfOthers.
 var tables = []string{
 	"namespace", "session", "queue", "cursor", "cursor_skip", "job", "job_version", "run", "run_history", "dead_letter",
-	"run_history_kept", "history_rule",
-	"api_key", "audit_log", "job_label", "idempotent_response", "operation", "operation_item", "operation_version", "secret", "permit",
-	"queue_waiter",
-	"queue_rate", "run_output", "run_output_live", "audit_finding", "job_pause_end",
+	"api_key", "audit_log", "job_label", "idempotent_response", "operation", "operation_item", "operation_version",
+	"secret", "broker", "permit", "queue_waiter", "queue_rate", "run_output", "run_output_live", "audit_finding", "job_pause_end",
 	"login_session", "stat_minute", "namespace_usage", "namespace_rate", "namespace_runs",
 }
 
@@ -62,9 +60,10 @@ func TestNoRowCrossesANamespace(t *testing.T) {
 		)
 		require.NoError(t, err)
 	}
-	b.exec(`INSERT INTO cursor_skip SELECT partition, id, now(), now(), 1, 'missed', now() FROM cursor`)
-	b.exec(`INSERT INTO dead_letter (partition, job_id, due_at, seq, failed_at, attempt, reason, message, queue_id)
-		SELECT partition, id, now(), 0, now(), 1, 'attempts', '', queue_id FROM job`)
+	b.exec(`INSERT INTO cursor_skip SELECT partition, id, now(), now(), 1, 'missed', now(), namespace_id FROM cursor`)
+	b.exec(`INSERT INTO dead_letter (partition, job_id, due_at, seq, failed_at, attempt, reason, message, queue_id, status,
+		cause)
+		SELECT partition, id, now(), 0, now(), 1, 'attempts', '', queue_id, 0, 'attempts' FROM job`)
 	b.exec(`INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, origin, admit,
 		queue_id, needs_sweep)
 		SELECT partition, 99, 1, id, now(), now(), 0, 0, 0, 0, 0, queue_id, true FROM job`)
@@ -73,8 +72,6 @@ func TestNoRowCrossesANamespace(t *testing.T) {
 			status, queue_id)
 		SELECT partition, 0, 1, id, now(), now(), now(), 1, 1, 0, 0, queue_id FROM job`,
 	)
-	b.exec(`INSERT INTO run_history_kept SELECT * FROM run_history`)
-	b.exec(`INSERT INTO history_rule SELECT DISTINCT namespace_id FROM job`)
 	b.exec(`INSERT INTO run_output SELECT partition, 0, 1, id, now(), now(), namespace_id, 1, 'x' FROM job`)
 	b.exec(`INSERT INTO run_output_live SELECT partition, 0, 1, id, now(), namespace_id, 1, 'x' FROM job`)
 	b.exec(`INSERT INTO operation (id, namespace_id, kind, filter, failed_until, rate, state, count, actor,
@@ -87,8 +84,9 @@ func TestNoRowCrossesANamespace(t *testing.T) {
 	b.exec(`INSERT INTO login_session SELECT gen_random_uuid(), namespace_id, id, hash, '', now(), now(), now()
 		FROM api_key`)
 	b.exec(`INSERT INTO stat_minute
-		SELECT id, 0, now(), gen_random_uuid(), 1, 0, 0, 0, 0, 0, 0, 0, '{}' FROM namespace`)
+		SELECT id, 0, now(), gen_random_uuid(), 1, 0, 0, 0, 0, 0, 0, 0, '{}', NULL, 0, 0 FROM namespace`)
 	b.exec(`INSERT INTO secret SELECT id, 'a', 1, '', NULL, NULL, now(), now(), '' FROM namespace`)
+	b.exec(`INSERT INTO broker SELECT id::text, 'nats', '{}', NULL, ARRAY[id], now() FROM namespace`)
 	b.exec(`INSERT INTO idempotent_response (namespace_id, key, part, request_hash, created_at)
 		SELECT id, 'k', 0, '', now() FROM namespace`)
 	b.exec(`INSERT INTO permit (limit_kind, limit_id, number, queue_id, partition, job_id, due_at, seq)

@@ -11,7 +11,7 @@ import (
 )
 
 // shared are the tables that belong to no namespace. All may read them, and they contain nothing that a user wrote.
-var shared = []string{"archive_day", "cluster", "failover", "partition", "run_history_copy"}
+var shared = []string{"archive_day", "cluster", "failover", "partition"}
 
 // uncovered lists what a transaction of a namespace could reach although no policy restricts it. It reads the
 // catalogue, so it also covers future migrations.

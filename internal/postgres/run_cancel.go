@@ -8,11 +8,12 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
+	"github.com/belfry-dev/belfry/internal/path/finish"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 const lockRun = `
-SELECT state, attempt, queue_id, belfry_clock(), coalesce(trace, '') FROM run WHERE ` + byKey + ` FOR UPDATE`
+SELECT state, attempt, queue_id, belfry_clock(), coalesce(trace, '') FROM run WHERE ` + store.ByKey + ` FOR UPDATE`
 
 // CancelRun ends a live run. It does not wait for an attempt that is under way: its report is fenced. It returns the
 // number of that attempt; 0: there was none.
@@ -24,19 +25,18 @@ func (a *API) CancelRun(ctx context.Context, o job.RunParams) (attempt int16, er
 		var now time.Time
 		var trace string
 		err := tx.QueryRow(ctx, lockRun, k.Partition, k.Job, k.DueAt, k.Seq).Scan(&state, &attempt, &queue, &now, &trace)
-		if noRows(err) {
+		if store.NoRows(err) {
 			return notLive(ctx, tx, k)
 		}
 		if err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, endRun, k.Partition, k.Job, k.DueAt, k.Seq, now, int16(job.EndedCancelled), int16(0),
-			string(job.ReasonCancelled), "", "")
-		if err != nil {
+		var batch pgx.Batch
+		finish.Ending{Key: k, Queue: queue, Now: now, Ended: job.EndedCancelled, Reason: job.ReasonCancelled}.Add(tx, &batch)
+		if err := tx.SendBatch(ctx, &batch).Close(); err != nil {
 			return err
 		}
-		pool.LedgerOf(tx).Ended(queue, job.EndedCancelled, job.ReasonCancelled, 1)
-		pool.LedgerOf(tx).Run(job.End{Key: k, Attempt: attempt, Ended: job.EndedCancelled, Trace: trace})
+		store.LedgerOf(tx).Run(job.End{Key: k, Attempt: attempt, Ended: job.EndedCancelled, Trace: trace})
 		if state == job.Pending {
 			attempt = 0
 		}
@@ -49,7 +49,7 @@ func (a *API) CancelRun(ctx context.Context, o job.RunParams) (attempt int16, er
 }
 
 const lastEnd = `
-SELECT ended FROM run_history_all
+SELECT ended FROM run_history
 WHERE job_id = $1 AND due_at = $2 AND seq = $3
 ORDER BY ended_at DESC LIMIT 1`
 
@@ -57,11 +57,11 @@ ORDER BY ended_at DESC LIMIT 1`
 func notLive(ctx context.Context, tx pgx.Tx, k job.Key) error {
 	var ended job.Ended
 	err := tx.QueryRow(ctx, lastEnd, k.Job, k.DueAt, k.Seq).Scan(&ended)
-	if noRows(err) {
-		return ErrNotFound
+	if store.NoRows(err) {
+		return job.ErrNotFound
 	}
 	if err != nil {
 		return err
 	}
-	return fmt.Errorf("%w: the run has ended: %s; only a run that has not ended can be cancelled", ErrConflict, job.EndedStatus(ended))
+	return fmt.Errorf("%w: the run has ended: %s; only a run that has not ended can be cancelled", job.ErrConflict, job.EndedStatus(ended))
 }

@@ -12,7 +12,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
+	"github.com/belfry-dev/belfry/internal/path/finish"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 // far is later than the end of any run. Live runs have it as their end.
@@ -39,7 +40,7 @@ func (a *API) Runs(ctx context.Context, q job.RunQuery) (job.RunPage, error) {
 	l := &runList{store: a, query: q, args: pgx.NamedArgs{}}
 	oldest, err := l.prepare(ctx)
 	switch {
-	case errors.Is(err, ErrNotFound):
+	case errors.Is(err, job.ErrNotFound):
 		return job.RunPage{}, nil // a queue that does not exist has no runs
 	case err != nil:
 	case q.Job != uuid.Nil:
@@ -59,7 +60,7 @@ func (a *API) Runs(ctx context.Context, q job.RunQuery) (job.RunPage, error) {
 func (l *runList) prepare(ctx context.Context) (oldest time.Time, err error) {
 	q := &l.query
 	var queue *int32
-	err = l.store.db.Query(ctx, pool.In(q.Namespace), func(rows pgx.Rows) error {
+	err = l.store.db.Query(ctx, store.In(q.Namespace), func(rows pgx.Rows) error {
 		_, err := pgx.ForEachRow(rows, []any{&l.now, &oldest, &queue}, func() error { return nil })
 		return err
 	}, oldestHistory, pgx.NamedArgs{"name": q.Queue, "namespace": q.Namespace})
@@ -67,7 +68,7 @@ func (l *runList) prepare(ctx context.Context) (oldest time.Time, err error) {
 		return oldest, err
 	}
 	if queue == nil {
-		return oldest, ErrNotFound
+		return oldest, job.ErrNotFound
 	}
 	live, ended := []int16{}, []int16{}
 	pending, retrying, due := false, false, false
@@ -125,11 +126,11 @@ func (l *runList) states() []job.RunStatus {
 
 // The marks of the three lists, after an entry.
 func markOfJob(e job.Entry) job.RunMark {
-	return job.RunMark{At: e.DueAt.Add(instant), Key: e.Key, EndedAt: orFar(e.EndedAt)}
+	return job.RunMark{At: e.DueAt.Add(store.Instant), Key: e.Key, EndedAt: orFar(e.EndedAt)}
 }
 
 func markEnded(e job.Entry) job.RunMark {
-	return job.RunMark{At: e.EndedAt.Add(instant), Key: e.Key, EndedAt: e.EndedAt}
+	return job.RunMark{At: e.EndedAt.Add(store.Instant), Key: e.Key, EndedAt: e.EndedAt}
 }
 
 func markLive(e job.Entry) job.RunMark { return job.RunMark{At: e.RunAt, Key: e.Key} }
@@ -144,7 +145,7 @@ func orFar(t time.Time) time.Time {
 func (l *runList) ofJob(ctx context.Context, oldest time.Time) error {
 	q := &l.query
 	l.sql, l.mark = runsOfJob, markOfJob
-	w := walk{bottom: later(q.DueFrom, time.Unix(0, 0)), oldest: oldest, to: orFar(q.DueBefore), width: allTime}
+	w := walk{bottom: store.Later(q.DueFrom, time.Unix(0, 0)), oldest: oldest, to: orFar(q.DueBefore), width: allTime}
 	if len(q.States) > 0 || q.Reason != "" || q.Queue != "" || !q.EndedFrom.IsZero() || !q.EndedBefore.IsZero() {
 		w.width = 24 * time.Hour // matching runs may be rare
 	}
@@ -154,7 +155,7 @@ func (l *runList) ofJob(ctx context.Context, oldest time.Time) error {
 func (l *runList) ended(ctx context.Context, oldest time.Time) error {
 	q := &l.query
 	l.sql, l.mark = runsEnded, markEnded
-	w := walk{bottom: later(q.EndedFrom, oldest), to: orFar(q.EndedBefore), width: 10 * time.Second}
+	w := walk{bottom: store.Later(q.EndedFrom, oldest), to: orFar(q.EndedBefore), width: 10 * time.Second}
 	if !slices.Contains(l.args["ended"].([]int16), int16(job.EndedSucceeded)) {
 		l.sql, w.width = runsUnsuccessful, 24*time.Hour
 	}
@@ -177,7 +178,7 @@ func (l *runList) walk(ctx context.Context, w walk) error {
 func (l *runList) live(ctx context.Context) error {
 	l.sql, l.mark = runsLive, markLive
 	err := l.read(ctx)
-	if gaveUp(ctx, err) {
+	if store.GaveUp(ctx, err) {
 		err = fmt.Errorf("%w: %w", job.ErrSlowList, err)
 	}
 	return err
@@ -204,10 +205,10 @@ func (l *runList) read(ctx context.Context) error {
 
 // listSettings are those of the statements of a list. The timeout is a last resort: see customPlans. If bitmap is false,
 // the plan must use the order of an index.
-func listSettings(bitmap bool) []pool.Settings {
-	settings := []pool.Settings{pool.Lists, pool.Timeout("5s")}
+func listSettings(bitmap bool) []store.Settings {
+	settings := []store.Settings{store.Lists, store.Timeout("5s")}
 	if !bitmap {
-		settings = append(settings, pool.NoBitmaps)
+		settings = append(settings, store.NoBitmaps)
 	}
 	return settings
 }
@@ -215,7 +216,7 @@ func listSettings(bitmap bool) []pool.Settings {
 func (a *API) entries(
 	ctx context.Context, namespace uuid.UUID, bitmap bool, sql string, args pgx.NamedArgs,
 ) (out []job.Entry, err error) {
-	err = a.db.Query(ctx, pool.In(namespace, listSettings(bitmap)...), func(rows pgx.Rows) error {
+	err = a.db.Query(ctx, store.In(namespace, listSettings(bitmap)...), func(rows pgx.Rows) error {
 		out, err = pgx.CollectRows(rows, scanEntry)
 		return err
 	}, sql, args)
@@ -242,14 +243,12 @@ func scanEntry(row pgx.CollectableRow) (e job.Entry, err error) {
 		return e, err
 	}
 	e.DueAt, e.RunAt, e.EndedAt = e.DueAt.UTC(), e.RunAt.UTC(), e.EndedAt.UTC()
-	e.StartedAt, e.ExpiresAt, e.DueTo = deref(started).UTC(), deref(expires).UTC(), deref(dueTo).UTC()
-	e.Code, e.Reason, e.Message = int(status), job.Reason(text(reason)), text(message)
-	e.JobName, e.Queue, e.Node = text(name), text(queue), text(node)
+	e.StartedAt, e.ExpiresAt, e.DueTo = store.OrZero(started).UTC(), store.OrZero(expires).UTC(), store.OrZero(dueTo).UTC()
+	e.Code, e.Reason, e.Message = int(status), job.Reason(store.OrZero(reason)), store.OrZero(message)
+	e.JobName, e.Queue, e.Node = store.OrZero(name), store.OrZero(queue), store.OrZero(node)
 	e.Worker = worker != nil && *worker
-	e.Handler, e.Progress, e.Result, e.Trace = text(handler), text(progress), text(result), text(trace)
-	if own := text(ownKey); own != job.FormatRunID(e.Key) {
-		e.OwnKey = own
-	}
+	e.Handler, e.Progress, e.Result, e.Trace = store.OrZero(handler), store.OrZero(progress), store.OrZero(result), store.OrZero(trace)
+	e.OwnKey = store.OrZero(ownKey)
 	if session != nil {
 		e.Session = *session
 	}
@@ -270,7 +269,7 @@ func readAttempts(encoded []byte) ([]job.AttemptEnd, error) {
 	if len(encoded) == 0 {
 		return nil, nil
 	}
-	var records []attemptRecord
+	var records []finish.AttemptRecord
 	if err := json.Unmarshal(encoded, &records); err != nil {
 		return nil, fmt.Errorf("read the attempts of a run: %w", err)
 	}
@@ -282,11 +281,4 @@ func readAttempts(encoded []byte) ([]job.AttemptEnd, error) {
 		}
 	}
 	return out, nil
-}
-
-func text(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
 }

@@ -52,7 +52,7 @@ var runsOfJob = selectEntries + windowedHistory(`
          ORDER BY r.due_at DESC, r.seq DESC LIMIT @limit)
         UNION ALL
         (SELECT `+endedEntry+`
-         FROM run_history_all h
+         FROM run_history h
          WHERE h.job_id = @job AND NOT t.up AND h.due_at >= w.from_at AND h.due_at < w.to_at
            AND (h.due_at, h.seq, h.ended_at) < (@after_due, @after_seq, @after_ended)
            AND h.ended = ANY (@ended) AND `+wantEnded+`
@@ -69,7 +69,7 @@ const inWindow = `NOT t.up AND h.ended_at >= w.from_at AND h.ended_at < w.to_at
 // bitmap scan.
 var runsEnded = selectEntries + windowedHistory(`
     SELECT `+endedEntry+`
-    FROM run_history_all h
+    FROM run_history h
     WHERE h.ended = ANY (@ended) AND `+inWindow) + `) x
 ORDER BY x.ended_at DESC, x.job_id DESC, x.due_at DESC, x.seq DESC`
 
@@ -78,7 +78,7 @@ ORDER BY x.ended_at DESC, x.job_id DESC, x.due_at DESC, x.seq DESC`
 var runsUnsuccessful = selectEntries + windowedHistory(`
     SELECT h.* FROM queue q, unnest(@ended::smallint[]) AS how, LATERAL (
         SELECT `+endedEntry+`
-        FROM run_history_all h
+        FROM run_history h
         WHERE h.queue_id = q.id AND h.ended = how AND h.ended <> 1 /* succeeded */ AND `+inWindow+`) h
     WHERE q.namespace_id = belfry_namespace() AND (@queue = 0 OR q.id = @queue)
     ORDER BY h.ended_at DESC, h.job_id DESC, h.due_at DESC, h.seq DESC LIMIT @limit`) + `) x
@@ -113,10 +113,8 @@ const historyFrom = `coalesce((
            FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
            WHERE i.inhparent = 'run_history'::regclass), now())`
 
-// oldestHistory reads the clock, where the oldest run may be, and the id of the queue. Kept runs may be of any age. The
-// size of their table is read instead of a row: row-level security may hide all of them.
+// oldestHistory reads the clock, where the oldest run may be, and the id of the queue.
 const oldestHistory = `
-SELECT now(),
-       CASE WHEN pg_relation_size('run_history_kept') > 0 THEN to_timestamp(0) ELSE ` + historyFrom + ` END,
+SELECT now(), ` + historyFrom + `,
        CASE WHEN @name = '' THEN 0
             ELSE (SELECT id FROM queue WHERE namespace_id = @namespace AND name = @name) END`

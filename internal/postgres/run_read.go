@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 // oneRun is every entry of one run: the live one, and each of its ends.
@@ -20,7 +20,7 @@ const oneRun = selectEntries + `
         WHERE r.partition = @partition AND r.job_id = @job AND r.due_at = @due AND r.seq = @seq
         UNION ALL
         (SELECT ` + endedEntry + `
-         FROM run_history_all h
+         FROM run_history h
          WHERE h.job_id = @job AND h.due_at = @due AND h.seq = @seq
          ORDER BY h.ended_at DESC LIMIT 100)) u) x
 ORDER BY x.ended_at DESC`
@@ -32,7 +32,7 @@ func (a *API) Run(ctx context.Context, namespace uuid.UUID, k job.Key) ([]job.En
 		pgx.NamedArgs{"partition": k.Partition, "job": k.Job, "due": k.DueAt, "seq": k.Seq, "far": far},
 	)
 	if err == nil && len(entries) == 0 {
-		err = ErrNotFound
+		err = job.ErrNotFound
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read run: %w", err)
@@ -44,23 +44,23 @@ func (a *API) Run(ctx context.Context, namespace uuid.UUID, k job.Key) ([]job.En
 const runPayload = `
 SELECT coalesce(
     (SELECT payload FROM run WHERE partition = $1 AND job_id = $2 AND due_at = $3 AND seq = $4),
-    (SELECT payload FROM run_history_all WHERE job_id = $2 AND due_at = $3 AND seq = $4 ORDER BY ended_at DESC LIMIT 1))`
+    (SELECT payload FROM run_history WHERE job_id = $2 AND due_at = $3 AND seq = $4 ORDER BY ended_at DESC LIMIT 1))`
 
 // RunPayload returns the payload that the target receives, or has received, with a run. It is nil if there is none.
 func (a *API) RunPayload(ctx context.Context, namespace uuid.UUID, e job.Entry) (json.RawMessage, error) {
 	var own, whole *string
-	err := a.db.Tx(ctx, pool.In(namespace, pool.KeyLookups), "read payload", func(tx pgx.Tx) error {
+	err := a.db.Tx(ctx, store.In(namespace, store.KeyLookups), "read payload", func(tx pgx.Tx) error {
 		if err := tx.QueryRow(ctx, runPayload, e.Partition, e.Job, e.DueAt, e.Seq).Scan(&own); err != nil || own != nil {
 			return err
 		}
 		err := tx.QueryRow(ctx, oneVersion, e.Partition, e.Job, e.Version, namespace).Scan(nil, nil, nil, &whole)
-		if noRows(err) {
+		if store.NoRows(err) {
 			return nil
 		}
 		return err
 	})
 	if err != nil || own != nil {
-		return json.RawMessage(text(own)), err
+		return json.RawMessage(store.OrZero(own)), err
 	}
 	var d struct {
 		Payload json.RawMessage `json:"payload"`

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 // misplaced is a condition on a run and its job j: the run waits where no node or worker reads it. If the job is gone,
@@ -31,7 +31,7 @@ LEFT JOIN LATERAL (
 WHERE ` + misplaced + ` OR run.n = $6
 ORDER BY run.n`
 
-const lockPending = `SELECT FROM run WHERE ` + byKey + ` AND state = 0 /* pending */ FOR UPDATE`
+const lockPending = `SELECT FROM run WHERE ` + store.ByKey + ` AND state = 0 /* pending */ FOR UPDATE`
 
 // placeRun gives a run the definition that its job has now.
 const placeRun = `
@@ -65,7 +65,7 @@ func (e *Engine) reconcileRuns(ctx context.Context, partitions []int16) (moved [
 	var found []job.Key
 	var next job.Key
 	var batch pgx.Batch // one round trip, one transaction
-	batch.Queue(pool.Apply(pool.KeyLookups))
+	batch.Queue(store.Apply(store.KeyLookups))
 	k := l.after
 	batch.Queue(findMisplaced, k.Partition, k.Job, k.DueAt, k.Seq, partitions, maxReconciledRuns).
 		Query(func(rows pgx.Rows) error {
@@ -73,7 +73,7 @@ func (e *Engine) reconcileRuns(ctx context.Context, partitions []int16) (moved [
 			var wrong, last bool
 			_, err := pgx.ForEachRow(
 				rows,
-				[]any{&key.Partition, raw(&key.Job), &key.DueAt, &key.Seq, &wrong, &last},
+				[]any{&key.Partition, store.Raw(&key.Job), &key.DueAt, &key.Seq, &wrong, &last},
 				func() error {
 					if wrong {
 						found = append(found, key)
@@ -105,7 +105,7 @@ func (e *Engine) placeRuns(ctx context.Context, keys []job.Key) (moved []job.Key
 	err = e.db.Tx(ctx, "move misplaced runs", func(tx pgx.Tx) error {
 		moved = nil
 		var batch pgx.Batch
-		batch.Queue(pool.Apply(pool.KeyLookups))
+		batch.Queue(store.Apply(store.KeyLookups))
 		for _, k := range keys {
 			batch.Queue(lockPending, k.Partition, k.Job, k.DueAt, k.Seq)
 		}

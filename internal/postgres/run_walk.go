@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 const (
@@ -49,7 +50,7 @@ func (w *walk) back(ctx context.Context, args pgx.NamedArgs, read func() error) 
 		args["froms"], args["tos"] = w.windows()
 		err := read()
 		switch {
-		case !gaveUp(ctx, err):
+		case !store.GaveUp(ctx, err):
 			return err
 		case w.width <= windowLeast:
 			return fmt.Errorf("%w: %w", job.ErrSlowList, err)
@@ -60,6 +61,8 @@ func (w *walk) back(ctx context.Context, args pgx.NamedArgs, read func() error) 
 
 // restPartition is the partition of a row that is not one: it says where the rest of a list begins.
 const restPartition = -1
+
+const firstID = `00000000-0000-0000-0000-000000000000`
 
 // windowed returns a statement that runs another one for one window w after the other, as long as its time t is not up.
 // Then it returns a row of the rest, made of a record of the table. A lateral join with a limit

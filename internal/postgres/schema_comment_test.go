@@ -45,14 +45,12 @@ var codes = map[string][]string{
 	"cursor.after_origin": {
 		fmt.Sprintf("%d schedule", job.FromSchedule), fmt.Sprintf("%d missed", job.FromMissed),
 	},
-	"run_history.origin":      originCodes,
-	"run_history_kept.origin": originCodes,
+	"run_history.origin": originCodes,
 	"run.state": {
 		fmt.Sprintf("%d pending", job.Pending), fmt.Sprintf("%d running", job.Running),
 		fmt.Sprintf("%d waiting", job.Waiting),
 	},
-	"run_history.ended":      endedCodes,
-	"run_history_kept.ended": endedCodes,
+	"run_history.ended": endedCodes,
 	"permit.limit_kind": {
 		fmt.Sprintf("%d queue", job.LimitQueue), fmt.Sprintf("%d concurrency key", job.LimitKey),
 	},
@@ -63,7 +61,7 @@ var (
 		fmt.Sprintf("%d succeeded", job.EndedSucceeded), fmt.Sprintf("%d failed", job.EndedFailed),
 		fmt.Sprintf("%d cancelled", job.EndedCancelled), fmt.Sprintf("%d skipped", job.EndedSkipped),
 	}
-	admitCodes  = []string{"0 nothing,", "1 nothing unless", "2 always", "3 nothing unless", "4 the deadline"}
+	admitCodes  = []string{"0 nothing,", "1 that no other", "3 that none", "4 the deadline"}
 	originCodes = []string{
 		fmt.Sprintf("%d schedule", job.FromSchedule), fmt.Sprintf("%d trigger", job.FromTrigger),
 		fmt.Sprintf("%d backfill", job.FromBackfill), fmt.Sprintf("%d missed", job.FromMissed),
@@ -74,7 +72,7 @@ var (
 // numbers are the smallint columns with plain numbers.
 var numbers = []string{
 	"partition", "seq", "attempt", "attempt_base", "priority", "free_attempts", "percent", "status", "part",
-	"failures", "audit_failures", "keep_failures", "id",
+	"failures", "audit_failures", "id",
 }
 
 // TestEveryCodeIsExplained: a column of codes says in its comment what each code means.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/belfry-dev/belfry/internal/clock"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 // searchMarks are low-water marks of partitions in an index that is ordered by time: no row before a mark is alive. Rows
@@ -51,7 +52,7 @@ func (m *searchMarks) begin(partitions []int16) search {
 
 // after returns where other searches begin: at the marks, but not before an instant.
 func (m *searchMarks) after(partitions []int16, least time.Time) search {
-	return m.search(partitions, func(s searchMark) time.Time { return later(s.first, least) })
+	return m.search(partitions, func(s searchMark) time.Time { return store.Later(s.first, least) })
 }
 
 func (m *searchMarks) search(partitions []int16, from func(searchMark) time.Time) search {

@@ -9,7 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/access"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
+	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 // Sealer encrypts values before they are stored, and decrypts them. A sealed value opens only with the same bound.
@@ -44,7 +45,7 @@ func scanSecret(row pgx.CollectableRow) (i access.SecretInfo, err error) {
 	var until *time.Time
 	b := &i.Binding
 	err = row.Scan(&i.Name, &i.Version, &i.CreatedAt, &i.UpdatedAt, &i.UpdatedBy, &until, &b.Hosts, &b.Kinds)
-	i.CreatedAt, i.UpdatedAt, i.PreviousUntil = i.CreatedAt.UTC(), i.UpdatedAt.UTC(), deref(until).UTC()
+	i.CreatedAt, i.UpdatedAt, i.PreviousUntil = i.CreatedAt.UTC(), i.UpdatedAt.UTC(), store.OrZero(until).UTC()
 	return i, err
 }
 
@@ -57,13 +58,13 @@ func (a *API) PutSecret(ctx context.Context, o access.SecretParams) (info access
 	if a.sealer == nil {
 		return info, access.ErrNoKeyset
 	}
-	err = a.db.Tx(ctx, pool.In(o.Namespace), what, func(tx pgx.Tx) error {
+	err = a.db.Tx(ctx, store.In(o.Namespace), what, func(tx pgx.Tx) error {
 		old, err := lockSecret(ctx, tx, o.Namespace, o.Name)
 		if err != nil {
 			return err
 		}
 		if old.Version == 0 && old.count >= access.MaxSecrets {
-			return fmt.Errorf("%w: the namespace has %d secrets, which is the most; delete one", ErrConflict, old.count)
+			return fmt.Errorf("%w: the namespace has %d secrets, which is the most; delete one", job.ErrConflict, old.count)
 		}
 		binding := o.Change.Apply(old.Binding)
 		if old.Version > 0 && !o.Admin && !binding.Equal(old.Binding) {
@@ -85,14 +86,10 @@ func (a *API) PutSecret(ctx context.Context, o access.SecretParams) (info access
 		if info, err = pgx.CollectExactlyOneRow(rows, scanSecret); err != nil {
 			return err
 		}
-		err = a.log.write(ctx, tx, auditParams{o.Namespace, o.Actor, "secret.set", o.Name}, struct {
+		return a.log.write(ctx, tx, auditParams{o.Namespace, o.Actor, "secret.set", o.Name}, struct {
 			Version int32 `json:"version"`
 			boundTo
 		}{version, boundTo(binding)})
-		if err != nil || old.Version > 0 {
-			return err
-		}
-		return additions{access.QuotaSecrets: 1}.check(ctx, tx, o.Namespace)
 	})
 	return info, err
 }
@@ -130,13 +127,13 @@ func (a *API) BindSecret(ctx context.Context, o access.BindParams) (info access.
 	if err := o.Change.Apply(access.SecretBinding{}).Validate(); err != nil {
 		return info, fmt.Errorf("%s: %w", what, err)
 	}
-	err = a.db.Tx(ctx, pool.In(o.Namespace), what, func(tx pgx.Tx) error {
+	err = a.db.Tx(ctx, store.In(o.Namespace), what, func(tx pgx.Tx) error {
 		old, err := lockSecret(ctx, tx, o.Namespace, o.Name)
 		if err != nil {
 			return err
 		}
 		if old.Version == 0 {
-			return ErrNotFound
+			return job.ErrNotFound
 		}
 		binding := o.Change.Apply(old.Binding)
 		const write = `
@@ -160,7 +157,7 @@ func (v *Views) SecretBindings(
 	ctx context.Context, namespace uuid.UUID, names []string,
 ) (out map[string]access.SecretBinding, err error) {
 	out = map[string]access.SecretBinding{}
-	err = v.db.Query(ctx, pool.In(namespace), func(rows pgx.Rows) error {
+	err = v.db.Query(ctx, store.In(namespace), func(rows pgx.Rows) error {
 		var name string
 		var b access.SecretBinding
 		_, err := pgx.ForEachRow(rows, []any{&name, &b.Hosts, &b.Kinds}, func() error {
@@ -182,7 +179,7 @@ WHERE namespace_id = $1 AND name = ANY($2) AND (hosts IS NOT NULL OR kinds IS NO
 func (v *Views) Secrets(
 	ctx context.Context, namespace uuid.UUID, after string, limit int,
 ) (out []access.SecretInfo, err error) {
-	err = v.db.Query(ctx, pool.In(namespace), func(rows pgx.Rows) error {
+	err = v.db.Query(ctx, store.In(namespace), func(rows pgx.Rows) error {
 		out, err = pgx.CollectRows(rows, scanSecret)
 		return err
 	}, `
@@ -198,13 +195,13 @@ ORDER BY name LIMIT $3`, namespace, after, limit)
 
 // DeleteSecret removes a secret permanently.
 func (a *API) DeleteSecret(ctx context.Context, o access.DeleteSecretParams) error {
-	return a.db.Tx(ctx, pool.In(o.Namespace), "delete a secret", func(tx pgx.Tx) error {
+	return a.db.Tx(ctx, store.In(o.Namespace), "delete a secret", func(tx pgx.Tx) error {
 		old, err := lockSecret(ctx, tx, o.Namespace, o.Name)
 		switch {
 		case err != nil:
 			return err
 		case old.Version == 0:
-			return ErrNotFound
+			return job.ErrNotFound
 		case old.Binding.Bound() && !o.Admin:
 			return access.ErrNotAdmin
 		}
@@ -225,15 +222,15 @@ func (a *API) Secret(ctx context.Context, namespace uuid.UUID, name string) (out
 	var version int32
 	var sealed, before []byte
 	var both *bool
-	err = a.db.Query(ctx, pool.In(namespace), func(rows pgx.Rows) error {
+	err = a.db.Query(ctx, store.In(namespace), func(rows pgx.Rows) error {
 		_, err := pgx.CollectExactlyOneRow(rows, func(row pgx.CollectableRow) (_ struct{}, err error) {
 			return struct{}{}, row.Scan(&version, &sealed, &before, &both, &out.Binding.Hosts, &out.Binding.Kinds)
 		})
 		return err
 	}, readSecret, namespace, name)
 	switch {
-	case noRows(err):
-		return out, ErrNotFound
+	case store.NoRows(err):
+		return out, job.ErrNotFound
 	case err != nil:
 		return out, fmt.Errorf("read a secret: %w", err)
 	case a.sealer == nil:
@@ -269,14 +266,18 @@ type sealedRow struct {
 
 const resealBatch = 100
 
-// ResealSecrets encrypts the secrets, and the keys of run tokens, again that were sealed with an old key. It returns how
-// many it did, and how many are left because they do not open. Do not remove a key from the keyset before left is 0.
+// ResealSecrets encrypts again what was sealed with an old key: secrets, keys of run tokens and credentials of brokers. It
+// returns how many it did, and how many are left because they do not open. Do not remove a key from the keyset before
+// left is 0.
 func (e *Engine) ResealSecrets(ctx context.Context) (done, left int, err error) {
 	if e.sealer == nil {
 		return 0, 0, nil
 	}
-	if done, left, err = e.resealReportKeys(ctx); err != nil {
-		return done, left, err
+	for _, reseal := range []func(context.Context) (done, left int, err error){e.resealReportKeys, e.resealBrokers} {
+		d, l, err := reseal(ctx)
+		if done, left = done+d, left+l; err != nil {
+			return done, left, err
+		}
 	}
 	for after := (sealedRow{}); ; {
 		rows, failed, err := e.resealSome(ctx, after)

@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 const statColumns = `s.minute, s.started, s.succeeded, s.failed, s.cancelled, s.skipped, s.missed, s.late, s.audited, s.lateness,
@@ -76,7 +76,7 @@ func (v *Views) Stats(ctx context.Context, p job.StatParams) (out job.Stats, err
 		"limit": job.MaxStatRows, "processes": job.MaxStatProcessRows, "candidates": job.MaxStatCandidates,
 		"rest": job.StatRest, "queues": max(1, min(job.MaxStatSeries, job.MaxStatPoints/b.steps())),
 	}
-	err = v.db.Tx(ctx, pool.In(p.Namespace, pool.Lists, pool.NoBitmaps), "read statistics", func(tx pgx.Tx) error {
+	err = v.db.Tx(ctx, store.In(p.Namespace, store.Lists, store.NoBitmaps), "read statistics", func(tx pgx.Tx) error {
 		b.partial = false
 		var batch pgx.Batch
 		batch.Queue(statsOfProcesses, args).Query(b.counted)
@@ -261,7 +261,7 @@ func (s *statSeries) lack(i int) {
 
 // Now reads the clock of the database.
 func (v *Views) Now(ctx context.Context, namespace uuid.UUID) (now time.Time, err error) {
-	err = v.db.Query(ctx, pool.In(namespace), func(rows pgx.Rows) error {
+	err = v.db.Query(ctx, store.In(namespace), func(rows pgx.Rows) error {
 		now, err = pgx.CollectExactlyOneRow(rows, pgx.RowTo[time.Time])
 		return err
 	}, `SELECT now()`)

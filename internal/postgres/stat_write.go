@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 // NamespacesOf returns the namespaces of queues.
@@ -79,25 +79,10 @@ func (a *Admin) WriteStats(ctx context.Context, process uuid.UUID, rows []job.St
 		args = append(args, column)
 	}
 	var batch pgx.Batch // one round trip, one transaction
-	batch.Queue(pool.Apply(pool.LazyCommit))
+	batch.Queue(store.Apply(store.LazyCommit))
 	batch.Queue(writeStats, append(args, lateness, last)...)
 	if err := a.db.SendBatch(ctx, &batch).Close(); err != nil {
 		return fmt.Errorf("write statistics: %w", err)
 	}
 	return nil
-}
-
-const dropStats = `
-DELETE FROM stat_minute WHERE ctid = ANY (ARRAY(
-    SELECT ctid FROM stat_minute
-    WHERE minute AT TIME ZONE 'UTC' < (now() - $1::interval) AT TIME ZONE 'UTC'
-    ORDER BY minute AT TIME ZONE 'UTC' LIMIT $2))`
-
-// DropStats removes statistics that are older than keep, up to limit, and returns how many there were.
-func (a *Admin) DropStats(ctx context.Context, keep time.Duration, limit int) (int, error) {
-	tag, err := a.db.Exec(ctx, dropStats, keep, limit)
-	if err != nil {
-		return 0, fmt.Errorf("drop old statistics: %w", err)
-	}
-	return int(tag.RowsAffected()), nil
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 var (
@@ -34,11 +34,11 @@ func (e *Engine) Sweep(ctx context.Context, in job.SweepParams) ([]job.Run, erro
 
 func (e *Engine) listRuns(ctx context.Context, what, query string, args ...any) (runs []job.Run, err error) {
 	var batch pgx.Batch // one round trip, one transaction
-	batch.Queue(pool.Apply(pool.KeyLookups))
+	batch.Queue(store.Apply(store.KeyLookups))
 	batch.Queue(query, args...).Query(func(rows pgx.Rows) error {
 		var r job.Run
 		_, err := pgx.ForEachRow(rows, []any{
-			&r.Partition, raw(&r.Job), &r.DueAt, &r.Seq, &r.Version, &r.RunAt, &r.State, &r.Attempt, &r.Priority,
+			&r.Partition, store.Raw(&r.Job), &r.DueAt, &r.Seq, &r.Version, &r.RunAt, &r.State, &r.Attempt, &r.Priority,
 			&r.Origin, &r.Queue, &r.ConcurrencyKey, &r.ConcurrencyMax,
 		}, func() error {
 			runs = append(runs, r)

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 // traceRuns reads ended runs ($1 to $4, and $5 their last attempts) with the target that they went to. Only ends of the
@@ -45,10 +45,10 @@ func (a *Admin) TraceRuns(ctx context.Context, ends []job.End) (out []job.Traced
 	for i, e := range ends {
 		keys[i], attempts[i] = e.Key, e.Attempt
 	}
-	k := splitKeys(keys)
+	k := store.SplitKeys(keys)
 	var batch pgx.Batch // one round trip, one transaction
-	batch.Queue(pool.Apply(pool.KeyLookups))
-	batch.Queue(traceRuns, k.partition, k.job, k.dueAt, k.seq, attempts).Query(func(rows pgx.Rows) error {
+	batch.Queue(store.Apply(store.KeyLookups))
+	batch.Queue(traceRuns, k.Partition, k.Job, k.DueAt, k.Seq, attempts).Query(func(rows pgx.Rows) error {
 		var n int
 		_, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (none struct{}, err error) {
 			r, err := scanTraced(row, &n)
@@ -80,7 +80,7 @@ func scanTraced(row pgx.CollectableRow, n *int) (r job.Traced, err error) {
 	if err != nil {
 		return r, err
 	}
-	r.RunAt, r.StartedAt, r.EndedAt = r.RunAt.UTC(), deref(started).UTC(), r.EndedAt.UTC()
+	r.RunAt, r.StartedAt, r.EndedAt = r.RunAt.UTC(), store.OrZero(started).UTC(), r.EndedAt.UTC()
 	r.Status, r.Code = job.EndedStatus(ended), int(status)
 	if definition != "" { // the job was edited or deleted since
 		var d job.Definition

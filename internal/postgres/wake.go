@@ -5,21 +5,21 @@ import (
 	"fmt"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 // wakeChannel is the channel of the notifications. Channels belong to a database, so shards do not share it.
 const wakeChannel = "belfry_wake"
 
 // ErrPooled says that notifications cannot be received, because a pooler stands between.
-var ErrPooled = pool.ErrPooled
+var ErrPooled = store.ErrPooled
 
 // notify is a transaction of its own. Transactions that notify commit one at a time in the whole server, so that of a
 // trigger does not, and this one does not wait for the disk or a standby.
-const notify = `SELECT ` + string(pool.LazyCommit) + `, pg_notify($1, $2)`
+const notify = `SELECT ` + string(store.LazyCommit) + `, pg_notify($1, $2)`
 
 // Wakes sends and receives wake-ups.
-type Wakes struct{ db pool.All }
+type Wakes struct{ db store.All }
 
 // Wakes returns a Wakes.
 func (d *DB) Wakes() *Wakes { return &Wakes{d.pool.All()} }
@@ -33,7 +33,7 @@ func (n *Wakes) Send(ctx context.Context, w job.Wake) error {
 }
 
 // WakeListener receives wake-ups. One goroutine uses it.
-type WakeListener struct{ *pool.Listener }
+type WakeListener struct{ *store.Listener }
 
 // Listen opens a connection that receives wake-ups.
 func (n *Wakes) Listen(ctx context.Context) (*WakeListener, error) {

@@ -2,6 +2,8 @@ package postgres_test
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -89,8 +91,9 @@ func TestDueRunsAreReported(t *testing.T) {
 	key := job.Key{Partition: j.Partition, Job: j.ID}
 	require.NoError(t, b.pool.QueryRow(ctx, `SELECT due_at FROM run WHERE job_id = $1`, j.ID).Scan(&key.DueAt))
 	end := func() {
-		b.exec(`INSERT INTO dead_letter (partition, job_id, due_at, seq, queue_id, failed_at, attempt, reason, message)
-			SELECT partition, job_id, due_at, seq, queue_id, now(), 1, 'attempts', '' FROM run WHERE job_id = $1`, j.ID)
+		b.exec(`INSERT INTO dead_letter (partition, job_id, due_at, seq, queue_id, failed_at, attempt, reason, message,
+			status, cause)
+			SELECT partition, job_id, due_at, seq, queue_id, now(), 1, 'attempts', '', 0, 'attempts' FROM run WHERE job_id = $1`, j.ID)
 		b.exec(`DELETE FROM run WHERE job_id = $1`, j.ID)
 	}
 	end()
@@ -108,19 +111,40 @@ func TestDueRunsAreReported(t *testing.T) {
 	}))
 }
 
+// pulled defines a job whose runs workers pull from the queue "work".
+func pulled(spec schedule.Spec) job.Definition {
+	d := definition("pulled", spec)
+	d.Queue, d.Target = "work", job.Target{Kind: job.WorkerKind, Config: json.RawMessage(`{"handler":"x"}`)}
+	return d
+}
+
 // Workers of a queue may wait at any node, so their runs are reported by queue.
 func TestDueRunsOfWorkersAreReportedByQueue(t *testing.T) {
 	t.Parallel()
 	b := setupWoken(t)
-	d := definition("pulled", daily)
-	d.Queue, d.Target = "work", job.Target{Kind: job.WorkerKind, Config: json.RawMessage(`{"handler":"x"}`)}
-	j := b.create(d)
+	j := b.create(pulled(daily))
 	var queue int32
 	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT id FROM queue WHERE name = 'work'`).Scan(&queue))
-	require.Equal(t, job.Wake{Queues: []int32{queue}}, b.takes(func() {
+	require.Equal(t, job.Wake{Queues: map[int32]int64{queue: 0}}, b.takes(func() {
 		_, err := b.store.TriggerJob(t.Context(), job.ChangeParams{Namespace: b.namespace, ID: j.ID, Actor: "test"}, nil)
 		require.NoError(t, err)
 	}))
+}
+
+// Workers may have got later runs before the planner was back.
+func TestRunsThatArePlannedLateAreReportedWithTheirTime(t *testing.T) {
+	t.Parallel()
+	b := setupWoken(t)
+	j := b.create(pulled(everySecond))
+	late := b.now().Add(-20 * time.Second).Truncate(time.Second)
+	b.exec(`UPDATE cursor SET next_due_at = $1`, late)
+	b.exec(`UPDATE job SET plan_from = $1`, late)
+	w := b.takes(func() { b.plan(time.Minute) })
+	var first time.Time
+	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT min(run_at) FROM run WHERE job_id = $1`, j.ID).Scan(&first))
+	require.Less(t, first, b.now())
+	require.Equal(t, []int64{first.Unix()}, slices.Collect(maps.Values(w.Queues)))
+	require.Empty(t, b.takes(func() { b.plan(time.Minute) }))
 }
 
 func TestWakesReachListeners(t *testing.T) {
@@ -129,11 +153,11 @@ func TestWakesReachListeners(t *testing.T) {
 	wakes := postgres.New(b.pool, postgres.Options{}).Wakes()
 	l, err := wakes.Listen(t.Context())
 	require.NoError(t, err)
-	defer l.Close()
+	defer l.Close(t.Context())
 	other, err := wakes.Listen(t.Context())
 	require.NoError(t, err)
-	defer other.Close()
-	sent := job.Wake{From: "a node", Partitions: []int16{3, 255}, Queues: []int32{9}}
+	defer other.Close(t.Context())
+	sent := job.Wake{From: "a node", Partitions: []int16{3, 255}, Queues: map[int32]int64{9: 0}}
 	b.exec(`SELECT pg_notify('belfry_wake', 'not readable')`)
 	require.NoError(t, wakes.Send(t.Context(), sent))
 	for _, l := range []*postgres.WakeListener{l, other} {

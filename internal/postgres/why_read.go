@@ -2,16 +2,14 @@ package postgres
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
 	"github.com/belfry-dev/belfry/internal/schedule"
+	"github.com/belfry-dev/belfry/internal/store"
 	"github.com/belfry-dev/belfry/internal/why"
 )
 
@@ -19,13 +17,12 @@ import (
 type whyReader struct {
 	tx    pgx.Tx
 	order why.Params
-	row   *jobRow // nil: deleted
 	facts why.Facts
 }
 
 // Why explains occurrences of a job, also of a deleted one: see why.Params.
 func (a *API) Why(ctx context.Context, o why.Params) (out []why.Story, err error) {
-	err = a.db.Tx(ctx, pool.In(o.Namespace, pool.Lists), "explain "+job.FormatJobID(o.Job), func(tx pgx.Tx) error {
+	err = a.db.Tx(ctx, store.In(o.Namespace, store.Lists), "explain "+job.FormatJobID(o.Job), func(tx pgx.Tx) error {
 		out = nil
 		y := whyReader{tx: tx, order: o}
 		if err := y.readJob(ctx); err != nil {
@@ -40,7 +37,7 @@ func (a *API) Why(ctx context.Context, o why.Params) (out []why.Story, err error
 				return err
 			}
 			if o.Run != nil && len(y.facts.Entries) == 0 {
-				return ErrNotFound
+				return job.ErrNotFound
 			}
 			out = append(out, why.Explain(y.facts))
 		}
@@ -53,38 +50,24 @@ const whyCluster = `
 SELECT now(), ` + historyFrom + `,
        EXISTS (SELECT FROM partition p JOIN session s ON s.id = p.owner WHERE p.id = $1 AND s.expires_at > now()),
        (SELECT min(created_at) FROM job_version WHERE partition = $1 AND job_id = $2),
-       (SELECT nullif(held_from, '-infinity') FROM cluster WHERE only_row),
        (SELECT nullif(held_until, '-infinity') FROM cluster WHERE only_row)`
 
 // readJob reads the facts that are the same for all times.
 func (y *whyReader) readJob(ctx context.Context) error {
 	id, partition := y.order.Job, job.PartitionOf(y.order.Job)
 	f := &y.facts
-	f.ID = id
-	var created, from, until *time.Time
+	var created, held *time.Time
 	var batch pgx.Batch
-	batch.Queue(selectJob+whereJob, partition, id, y.order.Namespace).Query(func(rows pgx.Rows) error {
-		found, err := pgx.CollectRows(rows, scanJob)
-		if err == nil && len(found) == 1 {
-			y.row = &found[0]
-		}
-		return err
-	})
 	batch.Queue(whyCluster, partition, id).QueryRow(func(row pgx.Row) error {
-		return row.Scan(&f.Now, &f.HistoryFrom, &f.Owned, &created, &from, &until)
+		return row.Scan(&f.Now, &f.HistoryFrom, &f.Owned, &created, &held)
 	})
-	batch.Queue(namespaceIsFull, y.order.Namespace).QueryRow(func(row pgx.Row) error { return row.Scan(&f.Full) })
 	if err := y.tx.SendBatch(ctx, &batch).Close(); err != nil {
 		return err
 	}
 	if created == nil {
-		return ErrNotFound
+		return job.ErrNotFound
 	}
-	f.Created, f.HeldFrom, f.HeldUntil = created.UTC(), deref(from), deref(until)
-	if y.row == nil {
-		return y.lastActor(ctx, "job.delete", job.FormatJobID(id), &f.DeletedAt, &f.DeletedBy)
-	}
-	f.Job, f.RunsLeft, f.PlanFrom = &y.row.Job, y.row.runsLeft, y.row.planFrom
+	f.Created, f.HeldUntil = created.UTC(), store.OrZero(held)
 	return nil
 }
 
@@ -96,7 +79,7 @@ ORDER BY seq DESC LIMIT 1`
 // lastActor reads who last performed an action on an object, and when.
 func (y *whyReader) lastActor(ctx context.Context, action, object string, at *time.Time, actor *string) error {
 	err := y.tx.QueryRow(ctx, lastAction, y.order.Namespace, object, action).Scan(at, actor)
-	if noRows(err) {
+	if store.NoRows(err) {
 		return nil
 	}
 	return err
@@ -113,7 +96,7 @@ func (y *whyReader) subjects(ctx context.Context) ([]whySubject, error) {
 	if k := y.order.Run; k != nil {
 		return []whySubject{{k.DueAt, &k.Seq}}, nil
 	}
-	if err := y.readVersion(ctx, y.facts.Now); err != nil {
+	if err := y.readLife(ctx, y.facts.Now); err != nil {
 		return nil, err
 	}
 	compiled, err := schedule.New(y.facts.Definition.Schedule, y.order.Job.String())
@@ -134,7 +117,7 @@ func (y *whyReader) subjects(ctx context.Context) ([]whySubject, error) {
 	}
 	before, after := compiled.Around(y.facts.Now)
 	// The time before the job existed needs no story if a run has one.
-	if !before.IsZero() && (len(runs) == 0 || !before.Before(y.facts.Created)) {
+	if !before.IsZero() && (len(runs) == 0 || before.After(y.facts.Created)) {
 		runs = append(runs, whySubject{at: before})
 	}
 	if !after.IsZero() {
@@ -158,7 +141,7 @@ const newestRuns = `
      WHERE r.partition = $1 AND r.job_id = $2 AND (r.state <> 0 /* pending */ OR r.attempt > 0 OR r.run_at <= now())
      ORDER BY r.due_at DESC, r.seq DESC LIMIT 1)
     UNION ALL
-    (SELECT h.due_at, h.seq FROM run_history_all h
+    (SELECT h.due_at, h.seq FROM run_history h
      WHERE h.job_id = $2 AND h.due_to IS NULL
      ORDER BY h.due_at DESC, h.seq DESC LIMIT 1)) x
  ORDER BY due_at DESC, seq DESC LIMIT 1)
@@ -187,24 +170,20 @@ func (y *whyReader) newestRuns(ctx context.Context) (out []whySubject, err error
 	return out, err
 }
 
-const versionAt = `
-SELECT version, definition FROM job_version
-WHERE partition = $1 AND job_id = $2 AND (created_at <= $3 OR version = 1)
-ORDER BY version DESC LIMIT 1`
-
-// readVersion reads the definition that was in force at a time. For a time before the job was created it is the first.
-func (y *whyReader) readVersion(ctx context.Context, at time.Time) error {
-	var definition string
-	err := y.tx.QueryRow(ctx, versionAt, job.PartitionOf(y.order.Job), y.order.Job, at).
-		Scan(&y.facts.Version, &definition)
-	if err != nil {
+// readLife reads what matters of the job at a time. For a time before the job was created that is its first version.
+func (y *whyReader) readLife(ctx context.Context, at time.Time) error {
+	f := &y.facts
+	r := lifeReader{tx: y.tx, namespace: y.order.Namespace, partition: job.PartitionOf(y.order.Job), from: at}
+	r.ID, r.Now, r.HistoryFrom, r.to = y.order.Job, f.Now, f.HistoryFrom, at.Add(time.Microsecond)
+	if err := r.read(ctx); err != nil {
 		return err
 	}
-	y.facts.Definition = job.Definition{}
-	if err := json.Unmarshal([]byte(definition), &y.facts.Definition); err != nil {
-		return fmt.Errorf("read version %d: %w", y.facts.Version, err)
+	f.Life, f.DeletedBy, f.Job = r.Life, r.deletedBy, nil
+	if r.row != nil {
+		f.Job = &r.row.Job
 	}
-	y.facts.Definition = y.facts.Definition.WithDefaults()
+	f.In, _ = r.At(at)
+	f.Definition, f.Problem = r.definitions[f.In], r.problems[f.In]
 	return nil
 }
 
@@ -220,14 +199,14 @@ const entriesAt = selectEntries + `
          ORDER BY r.due_at LIMIT 20)
         UNION ALL
         (SELECT ` + endedEntry + `
-         FROM run_history_all h
+         FROM run_history h
          WHERE h.job_id = @job AND h.due_at >= @at AND h.due_at < @after
            AND (@seq::smallint IS NULL OR h.seq = @seq)
          ORDER BY h.due_at LIMIT 100)
         UNION ALL
         (SELECT * FROM (
              SELECT ` + endedEntry + `
-             FROM run_history_all h
+             FROM run_history h
              WHERE h.job_id = @job AND h.due_at < @at AND h.seq = 0 AND @seq::smallint IS NULL
              ORDER BY h.due_at DESC LIMIT 5) h
          WHERE h.due_to >= @at)) u) x
@@ -241,21 +220,14 @@ SELECT (SELECT count(*) FROM run WHERE partition = $1 AND job_id = $2 AND state 
        (SELECT count(*) FROM run
         WHERE partition = $1 AND job_id = $2 AND due_at < $3 AND state = 0 /* pending */ AND run_at <= now())`
 
-const skipAt = `
-SELECT s.from_due, s.to_due, s.count, s.reason
-FROM (SELECT * FROM cursor_skip
-      WHERE partition = $1 AND cursor_id = $2 AND from_due <= $3
-      ORDER BY from_due DESC LIMIT 10) s
-WHERE s.to_due >= $3`
-
 // readAt reads the facts about one time, or about one run that is due then.
 func (y *whyReader) readAt(ctx context.Context, subject whySubject) error {
 	at := subject.at
-	if err := y.readVersion(ctx, at); err != nil {
+	if err := y.readLife(ctx, at); err != nil {
 		return err
 	}
 	f, id, partition := &y.facts, y.order.Job, job.PartitionOf(y.order.Job)
-	f.At, f.Entries, f.Skip, f.NextDue, f.CursorGone = at, nil, nil, time.Time{}, false
+	f.At, f.Entries = at, nil
 	var batch pgx.Batch
 	after := at.Add(time.Second)
 	if subject.seq != nil {
@@ -273,44 +245,10 @@ func (y *whyReader) readAt(ctx context.Context, subject whySubject) error {
 	if err := y.tx.SendBatch(ctx, &batch).Close(); err != nil {
 		return err
 	}
-	if err := y.readCursor(ctx); err != nil {
-		return err
-	}
 	if err := y.readFinding(ctx); err != nil {
 		return err
 	}
 	return y.readAround(ctx)
-}
-
-// readCursor reads how far the schedule that was in force is planned, and what the cursor skipped for all its jobs.
-func (y *whyReader) readCursor(ctx context.Context) error {
-	f, partition := &y.facts, job.PartitionOf(y.order.Job)
-	d, err := derive(f.Definition, y.order.Job)
-	if err != nil {
-		return nil //nolint:nilerr // Explain reports that the definition cannot be read
-	}
-	var c cursor
-	const find = `SELECT id, next_due_at FROM cursor WHERE partition = $1 AND namespace_id = $2 AND key = $3`
-	err = y.tx.QueryRow(ctx, find, partition, y.order.Namespace, d.key).Scan(&c.id, &c.next)
-	if noRows(err) {
-		f.CursorGone = true
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	f.NextDue = deref(c.next).UTC()
-	rows, err := y.tx.Query(ctx, skipAt, partition, c.id, f.At)
-	if err != nil {
-		return err
-	}
-	var skip job.Skip
-	_, err = pgx.ForEachRow(rows, []any{&skip.From, &skip.To, &skip.Count, &skip.Reason}, func() error {
-		found := skip
-		f.Skip = &found
-		return nil
-	})
-	return err
 }
 
 // readFinding reads what the audit found about the occurrence.
@@ -320,7 +258,7 @@ func (y *whyReader) readFinding(ctx context.Context) error {
 	const found = `
 SELECT kind, found_at FROM audit_finding WHERE partition = $1 AND job_id = $2 AND due_at = $3 ORDER BY kind LIMIT 1`
 	err := y.tx.QueryRow(ctx, found, job.PartitionOf(y.order.Job), y.order.Job, f.At).Scan(&f.Found, &f.FoundAt)
-	if noRows(err) {
+	if store.NoRows(err) {
 		return nil
 	}
 	return err

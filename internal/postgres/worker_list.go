@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 // listWorkers shows a session that has expired for a minute more. A worker sends three heartbeats while its session
@@ -35,11 +35,11 @@ const maxWorkerRuns = 20_000
 func (a *Admin) WorkerSessions(
 	ctx context.Context, namespace uuid.UUID, queue string, after job.WorkerMark, limit int,
 ) (out []job.WorkerInfo, err error) {
-	err = a.api.db.Tx(ctx, pool.In(namespace), "list workers", func(tx pgx.Tx) error {
+	err = a.api.db.Tx(ctx, store.In(namespace), "list workers", func(tx pgx.Tx) error {
 		var id int32
 		err := tx.QueryRow(ctx, selectQueue, namespace, queue).Scan(&id)
-		if noRows(err) {
-			return ErrNotFound
+		if store.NoRows(err) {
+			return job.ErrNotFound
 		}
 		if err != nil {
 			return err
@@ -104,7 +104,7 @@ WHERE id = $1 AND queue_id = $2 AND NOT coalesce(handlers @> $3::text[], false)`
 
 // NoteHandlers stores that a worker claims runs of some handlers.
 func (a *API) NoteHandlers(ctx context.Context, w job.WorkerSession, handlers []string) error {
-	return a.db.Tx(ctx, pool.In(w.Namespace), "store the handlers of a worker", func(tx pgx.Tx) error {
+	return a.db.Tx(ctx, store.In(w.Namespace), "store the handlers of a worker", func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, noteHandlers, w.ID, w.Queue, handlers, job.MaxNoted)
 		return err
 	})

@@ -83,6 +83,11 @@ func TestWorkersNeedNoOtherRole(t *testing.T) {
 			require.Len(t, got.Claimed, 8)
 			return err
 		}},
+		{"PullKeepKeys", func() error {
+			keyed := got.Claimed[7].Attempt
+			keyed.OwnKey = "its-key"
+			return store.PullKeepKeys(ctx, w.Namespace, w.Queue, []*job.Attempt{&keyed})
+		}},
 		{"PullAdmit", func() error {
 			claimed, _, err := store.PullAdmit(ctx, w.Namespace, w.Queue, mine.ID, b.aPending())
 			require.NotNil(t, claimed)

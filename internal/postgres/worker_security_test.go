@@ -13,7 +13,6 @@ import (
 	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/pgtest"
-	"github.com/belfry-dev/belfry/internal/postgres"
 )
 
 func (b *bulk) count(what string) (n int) {
@@ -65,7 +64,7 @@ func TestWorkersReachNothingOfOthers(t *testing.T) {
 	require.NoError(t, err)
 	require.Nil(t, admitted)
 	_, _, err = store.Heartbeat(ctx, wrong, time.Hour, []job.Lease{lease})
-	require.ErrorIs(t, err, postgres.ErrSessionExpired)
+	require.ErrorIs(t, err, job.ErrSessionExpired)
 	require.NoError(t, store.EndSession(ctx, wrong))
 	require.NoError(t, store.NoteHandlers(ctx, wrong, []string{"y"}))
 	require.Zero(t, b.count(`session WHERE 'y' = ANY (handlers)`))

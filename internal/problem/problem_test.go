@@ -38,11 +38,11 @@ func TestChecks(t *testing.T) {
 	var c problem.Checker
 	problem.Between(&c, "priority", 10, [2]int{0, 9})
 	problem.Between(&c, "fits", 9, [2]int{0, 9})
-	problem.AtLeastZero(&c, "max_runs", -1, "0 means no limit")
+	problem.AtLeastZero(&c, "max_running", -1, "0 means no limit")
 	problem.AtLeastZero(&c, "fits", 0, "")
 	problem.OneOf(&c, "kind", "drop", "redrive", "discard", "keep")
 	problem.OneOf(&c, "fits", "keep", "redrive", "discard", "keep")
 	require.EqualError(t, c.Err(), "priority: 10 is out of range; use 0 to 9\n"+
-		"max_runs: -1 is negative; use 0 or more; 0 means no limit\n"+
+		"max_running: -1 is negative; use 0 or more; 0 means no limit\n"+
 		`kind: unknown value "drop"; use redrive, discard or keep`)
 }

@@ -266,12 +266,12 @@ func TestALineThatIsLastHasItsTurn(t *testing.T) {
 		defer store.mu.Unlock()
 		return len(store.refused)
 	}
-	require.Eventually(t, func() bool { return tried() > 2*manyBlocked }, 5*patience, pause, "each has been refused")
+	require.Eventually(t, func() bool { return tried() > 2*manyBlocked }, patience, pause, "each has been refused")
 	require.Empty(t, end())
 	last := slices.IndexFunc(live, func(c job.Claimed) bool { return c.Key.Job == jobs[manyBlocked] })
 	_, err := b.puller(time.Hour).Complete(t.Context(), s, succeeded(live[last:last+1]))
 	require.NoError(t, err) // of a node that does not show this one
-	got := b.claim(other, 1, 5*patience, "x")
+	got := b.claim(other, 1, patience, "x")
 	require.Len(t, got, 1)
 	require.Equal(t, jobs[manyBlocked], got[0].Key.Job)
 }

@@ -56,7 +56,8 @@ func TestHandlersOfAQueueAreBounded(t *testing.T) {
 			assertNil(t, err)
 		})
 	}
-	b.waiting(most)
+	// A poll is counted as waiting before its handlers are.
+	require.Eventually(t, func() bool { return b.pull.Counts().Feeds == maxFeeds }, patience, pause)
 	s := b.open()
 	_, err := b.pull.Claim(ctx, s, job.PullParams{Handlers: invented(most), Max: 1, Wait: time.Millisecond})
 	require.ErrorIs(t, err, job.ErrTooManyHandlers)

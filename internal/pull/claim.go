@@ -23,6 +23,7 @@ type round struct {
 	polls  []*longPoll
 	params job.PullClaimParams // Polls[i] is of polls[i]
 	known  map[string]bool     // handlers of the polls
+	late   int                 // queue.late when it began
 	// claimed are the runs for each poll.
 	claimed [][]job.Claimed
 	blocked bool               // it blocked a run, so another claim finds others
@@ -52,7 +53,7 @@ func (q *queue) claim(ctx context.Context) (more bool, err error) {
 	}
 	r.collect(out)
 	if !out.Paused {
-		q.advanceMarks(r.params.Feeds, out)
+		q.advanceMarks(r, out)
 		for _, refused := range out.Refused {
 			b := blockedRun{due: refused.Due}
 			if b.refuse(refused.Refusal); b.key != (line{}) {
@@ -64,10 +65,44 @@ func (q *queue) claim(ctx context.Context) (more bool, err error) {
 		}
 		q.admit(limited, r)
 	}
-	p.rejectKeyless(ctx, q, r.claimed)
+	err = q.decideKeys(limited, r.claimed)
 	more = q.finish(r, out)
 	q.reply(r, nil)
-	return more, nil
+	return more, err
+}
+
+// decideKeys decides the idempotency keys of runs that have none yet, and stores those that an expression gave before
+// any worker receives a run. Runs without a key fail, and runs whose key may not be stored are returned.
+func (q *queue) decideKeys(ctx context.Context, claimed [][]job.Claimed) (err error) {
+	var made []*job.Attempt
+	for _, runs := range claimed {
+		for i := range runs {
+			if runs[i].MakeKey() {
+				made = append(made, &runs[i].Attempt)
+			}
+		}
+	}
+	if len(made) > 0 {
+		err = q.puller.Store.PullKeepKeys(ctx, q.namespace, q.id, made)
+	}
+	var back []undelivered
+	for i := range claimed {
+		claimed[i] = slices.DeleteFunc(claimed[i], func(c job.Claimed) bool {
+			outcome := c.WithoutKey()
+			if c.KeyProblem == "" {
+				outcome = notDelivered("its idempotency key could not be stored")
+			}
+			keep := c.KeyProblem == "" && (err == nil || c.KeyExpression == "")
+			if !keep {
+				back = append(back, undelivered{job.Completion{
+					Key: c.Key, Attempt: c.Number, Session: c.Session, Namespace: q.namespace, Queue: q.id, Outcome: outcome,
+				}, q.id})
+			}
+			return !keep
+		})
+	}
+	q.puller.returnNow(ctx, back)
+	return err
 }
 
 // begin chooses the polls of a claim and prepares its parameters. A claim has at most one poll of a session,
@@ -75,7 +110,7 @@ func (q *queue) claim(ctx context.Context) (more bool, err error) {
 func (q *queue) begin() *round {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	r := &round{known: map[string]bool{}, params: job.PullClaimParams{
+	r := &round{known: map[string]bool{}, late: q.late, params: job.PullClaimParams{
 		Namespace: q.namespace, Queue: q.id, Limit: maxCandidates, Ahead: scanPause, Skip: q.skipped().filter(),
 	}}
 	sessions := map[uuid.UUID]bool{}
@@ -116,12 +151,12 @@ func (r *round) collect(out job.PullClaimResult) {
 }
 
 // advanceMarks moves the marks of feeds to what the claim has left.
-func (q *queue) advanceMarks(feeds []job.Feed, out job.PullClaimResult) {
+func (q *queue) advanceMarks(r *round, out job.PullClaimResult) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for i, f := range feeds {
+	for i, f := range r.params.Feeds {
 		if known := q.feeds[feedKey{f.Handler, f.Priority}]; known != nil {
-			known.claimed(out.Now, out.Marks[i])
+			known.read(f.Mark, out.Now, out.Marks[i], q.late != r.late)
 		}
 	}
 }

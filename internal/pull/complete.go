@@ -56,7 +56,6 @@ func (p *Puller) Complete(ctx context.Context, at job.SessionPath, done []job.Co
 	}
 	for i := range done {
 		done[i].Session, done[i].Queue, done[i].Namespace = w.ID, w.Queue, w.Namespace
-		done[i].KeepKey()
 	}
 	r := &report{namespace: w.Namespace, completions: done, written: make(chan struct{})}
 	start, err := p.reports.add(r)
@@ -97,25 +96,6 @@ func (p *Puller) reported(queue int32, r *report) {
 		ended = append(ended, c.Key)
 	}
 	p.runsEnded(queue, ended)
-}
-
-// rejectKeyless removes runs whose idempotency key cannot be computed. They fail permanently: with another key
-// a run could take effect twice.
-func (p *Puller) rejectKeyless(ctx context.Context, q *queue, claimed [][]job.Claimed) {
-	var failed []undelivered
-	for i := range claimed {
-		claimed[i] = slices.DeleteFunc(claimed[i], func(c job.Claimed) bool {
-			err := c.MakeKey()
-			if err != nil {
-				failed = append(failed, undelivered{job.Completion{
-					Key: c.Key, Attempt: c.Number, Session: c.Session, Namespace: q.namespace, Queue: q.id,
-					Outcome: job.Outcome{Kind: job.Failed, Message: err.Error()},
-				}, q.id})
-			}
-			return err != nil
-		})
-	}
-	p.returnNow(ctx, failed)
 }
 
 // reportLoop writes batches until no report waits. Its rounds never fail: Complete returns the error, and the

@@ -25,8 +25,11 @@
 // many VACUUM has not removed yet.
 //
 // A mark is a hint. It stays a little behind the database's clock, because a transaction may commit a run
-// whose run time has already passed. If a mark is too far ahead, a run is late but not lost: once a second
-// a scan starts ten seconds back, and every thirty seconds at the beginning of the feed.
+// whose run time has already passed, and a wake-up moves it back to runs that were planned late. If a mark is
+// too far ahead, a run is late but not lost: once a second a scan starts ten seconds back, and every thirty
+// seconds at the beginning of the feed. Scans and claims of a feed overlap. None of them moves the mark if another
+// one has found runs before the place where it began to read, and none moves it on if it began before a wake-up
+// about late runs.
 //
 // # Scans and claims
 //

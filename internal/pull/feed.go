@@ -66,20 +66,20 @@ func (f *feed) scanFrom(now time.Time, elapsed time.Duration) time.Time {
 	}
 }
 
-// scanned moves the mark to the first run that a scan has found, which may be back. Zero: it found none.
-func (f *feed) scanned(now, first time.Time) {
-	known := now.Add(-markLag)
-	switch {
-	case !first.IsZero() && first.Before(known):
-		f.mark = first
-	case f.mark.Before(known):
-		f.mark = known
+// read moves the mark, perhaps back, to the first run that a scan or claim has left. Zero: it left none. It knows nothing
+// about runs before the place where it began, and another one may have found some there. If late runs were written after
+// it began, it may have missed them wherever they are, so it only moves the mark back.
+func (f *feed) read(from, now, left time.Time, late bool) {
+	if left.IsZero() {
+		left = now
 	}
-}
-
-// claimed moves the mark to where a claim has left runs: it took everything before.
-func (f *feed) claimed(now, left time.Time) {
-	f.mark = earlier(left, now.Add(-markLag))
+	left = earlier(left, now.Add(-markLag))
+	switch {
+	case late:
+		f.mark = earlier(f.mark, left)
+	case !f.mark.Before(from):
+		f.mark = left
+	}
 }
 
 func earlier(a, b time.Time) time.Time {

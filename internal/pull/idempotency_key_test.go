@@ -81,6 +81,24 @@ func TestAComputedKeyStays(t *testing.T) {
 	}
 }
 
+// TestNoRunIsDeliveredBeforeItsKeyIsStored: the node returns a run whose key it could not store, and claims it again.
+func TestNoRunIsDeliveredBeforeItsKeyIsStored(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	store := b.lossy()
+	store.keys.Store(1)
+	b.trigger(b.job("a", "x", func(d *job.Definition) { d.IdempotencyKey = `"key"` }))
+	s := b.open()
+	got := b.claim(s, 1, patience, "x")
+	require.Negative(t, store.keys.Load())
+	require.Len(t, got, 1)
+	require.EqualValues(t, 2, got[0].Number, "the first attempt was returned")
+	require.Equal(t, "key", got[0].IdempotencyKey())
+	var stored string
+	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT idempotency_key FROM run`).Scan(&stored))
+	require.Equal(t, "key", stored)
+}
+
 // setKey changes the idempotency_key of a job.
 func (b *bundle) setKey(id uuid.UUID, expression string) {
 	b.t.Helper()

@@ -87,3 +87,28 @@ func TestFewRunsBehindTheFirstAreRetried(t *testing.T) {
 	all[fresh.RunKey()] = true
 	require.Len(t, q.retryBlocked(all, map[string]bool{"h": true}), maxBehind+1, "one that was not decided yet is no retry")
 }
+
+// TestFreshLinesLeaveHalfOfTheTurns: however many lines come up that were never tried, those that were refused have
+// their turn.
+func TestFreshLinesLeaveHalfOfTheTurns(t *testing.T) {
+	t.Parallel()
+	q := newQueue(New(Options{}), uuid.Nil, 1)
+	all := skipSet{}
+	block := func(b blockedRun) {
+		q.blocked[b.due.RunKey()] = &b
+		all[b.due.RunKey()] = true
+	}
+	for range 2 * maxAdmits {
+		block(blockedRun{due: job.Due{Key: job.Key{Job: uuid.New()}, Handler: "h"}})
+		block(blockedRun{due: job.Due{Key: job.Key{Job: uuid.New()}, Handler: "h"}, retry: 1})
+	}
+	fresh := 0
+	turns := q.retryBlocked(all, map[string]bool{"h": true})
+	for _, turn := range turns {
+		if turn.since == 0 {
+			fresh++
+		}
+	}
+	require.Len(t, turns, maxAdmits)
+	require.Equal(t, maxAdmits/2, fresh)
+}

@@ -25,6 +25,7 @@ var errConnection = errors.New("connection reset")
 type lossyStore struct {
 	*pgtest.Store
 	claims, admits atomic.Int32 // these commit, and the reply is lost
+	keys           atomic.Int32 // these do not commit
 	admitsFailed   atomic.Int32 // these do not commit
 	completes      atomic.Int32 // these do not commit
 	refused        atomic.Int32 // counts admissions of runs that may not start yet
@@ -45,6 +46,15 @@ func (s *lossyStore) PullClaim(ctx context.Context, o job.PullClaimParams) (job.
 		<-s.gate
 	}
 	return out, err
+}
+
+func (s *lossyStore) PullKeepKeys(
+	ctx context.Context, namespace uuid.UUID, queue int32, attempts []*job.Attempt,
+) error {
+	if s.keys.Add(-1) >= 0 {
+		return errConnection
+	}
+	return s.Store.PullKeepKeys(ctx, namespace, queue, attempts)
 }
 
 func (s *lossyStore) PullAdmit(
@@ -94,7 +104,7 @@ func (b *bundle) lossy() *lossyStore {
 // undecided leaves each run of a job to PullAdmit.
 func (b *bundle) undecided(id uuid.UUID) uuid.UUID {
 	b.t.Helper()
-	_, err := b.pool.Exec(b.t.Context(), `UPDATE job SET admit = $2 WHERE id = $1`, id, int16(job.AdmitByPolicy))
+	_, err := b.pool.Exec(b.t.Context(), `UPDATE job SET admit = 2 /* no run meets it */ WHERE id = $1`, id)
 	require.NoError(b.t, err)
 	return id
 }

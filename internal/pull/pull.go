@@ -24,6 +24,8 @@ type Store interface {
 	PullAdmit(
 		ctx context.Context, namespace uuid.UUID, queue int32, session uuid.UUID, due job.Due,
 	) (claimed *job.Claimed, out job.Admitted, err error)
+	// PullKeepKeys stores the idempotency keys of attempts that were claimed for workers of a queue.
+	PullKeepKeys(ctx context.Context, namespace uuid.UUID, queue int32, attempts []*job.Attempt) error
 	ResolveClaim(ctx context.Context, session uuid.UUID, keys []job.Key) ([]job.Attempt, error)
 	CompletePulled(ctx context.Context, done []job.Completion) ([]job.Reported, error)
 }
@@ -299,20 +301,27 @@ func (p *Puller) leave(q *queue, poll *longPoll) bool {
 
 // Wake claims in queues without waiting for the next scan, because runs were just written there that are due. It never
 // blocks. A queue without polls claims for the next one. A queue at its limit waits for the scan, as for all its runs.
-func (p *Puller) Wake(queues []int32) {
-	for _, id := range queues {
+// Workers may already have got later runs than the late ones, whose time each queue contains as in job.Wake.
+func (p *Puller) Wake(queues map[int32]int64) {
+	for id, since := range queues {
 		p.mu.Lock()
 		q := p.queues[id]
 		p.mu.Unlock()
 		if q != nil {
-			q.newRuns()
+			q.newRuns(since)
 		}
 	}
 }
 
-func (q *queue) newRuns() {
+func (q *queue) newRuns(since int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if since != 0 {
+		q.late++
+		for _, f := range q.feeds {
+			f.mark = earlier(f.mark, time.Unix(since, 0))
+		}
+	}
 	if !q.atLimit {
 		q.setClaimable()
 	}

@@ -34,6 +34,8 @@ type queue struct {
 	mu    sync.Mutex
 	polls []*longPoll // a poll moves to the end after each claim for it
 	feeds map[feedKey]*feed
+	// late counts the wake-ups about late runs; lateScan is its value when the last scan began.
+	late, lateScan int
 	// handlers counts the polls that wait for each handler that has feeds. Handlers without polls are idle.
 	handlers map[string]int
 	idle     map[string]bool

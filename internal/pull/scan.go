@@ -206,7 +206,7 @@ func (q *queue) toScan(now time.Time) (feeds []job.Feed, skip skipSet) {
 		return nil, nil
 	}
 	elapsed, handlers := clock.Elapsed(), q.awaited()
-	skip = q.skipped()
+	skip, q.lateScan = q.skipped(), q.late
 	for _, k := range feedsOf(handlers) {
 		feeds = append(feeds, k.feed(q.id, q.feeds[k].scanFrom(now, elapsed)))
 	}
@@ -235,17 +235,17 @@ func (p *Puller) scanFeeds(ctx context.Context, b *scanBatch) error {
 		return err
 	}
 	for i, q := range b.queues {
-		q.scanned(feedKey{b.feeds[i].Handler, b.feeds[i].Priority}, now, first[i])
+		q.scanned(b.feeds[i], now, first[i])
 	}
 	return nil
 }
 
 // scanned moves the mark of a feed, and wakes the queue if the feed has a due run.
-func (q *queue) scanned(k feedKey, now, first time.Time) {
+func (q *queue) scanned(read job.Feed, now, first time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if f := q.feeds[k]; f != nil {
-		f.scanned(now, first)
+	if f := q.feeds[feedKey{read.Handler, read.Priority}]; f != nil {
+		f.read(read.Mark, now, first, q.late != q.lateScan)
 	}
 	switch {
 	case first.IsZero():

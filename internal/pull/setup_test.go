@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	patience = time.Minute
+	patience = 5 * time.Minute
 	pause    = time.Millisecond // between two checks of a condition
 )
 

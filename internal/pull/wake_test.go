@@ -32,12 +32,12 @@ func TestAWakeReachesAWorker(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	store := blindStore{b.store, make(chan struct{}, 1)}
-	b.pull = pull.New(pull.Options{Store: store, Sessions: b.store, Bound: b.bound, TTL: time.Minute})
+	b.pull = pull.New(pull.Options{Store: store, Sessions: b.store, Bound: b.bound, TTL: time.Hour})
 	t.Cleanup(b.pull.Stop)
 	id := b.job("a", "x", nil)
 	s := b.open()
 	queue := int32(b.number(`SELECT id FROM queue WHERE name = 'work'`))
-	b.pull.Wake([]int32{queue, 12345}) // no worker waits yet
+	b.pull.Wake(map[int32]int64{queue: 0, 12345: 0}) // no worker waits yet
 	got := make(chan []job.Claimed, 1)
 	go func() {
 		runs, err := b.pull.Claim(t.Context(), s, job.PullParams{Handlers: []string{"x"}, Max: 1, Wait: patience})
@@ -49,7 +49,7 @@ func TestAWakeReachesAWorker(t *testing.T) {
 	<-store.scanned
 	<-store.scanned
 	key := b.trigger(id)
-	b.pull.Wake([]int32{queue})
+	b.pull.Wake(map[int32]int64{queue: 0})
 	runs := <-got
 	require.Len(t, runs, 1)
 	require.Equal(t, key.RunKey(), runs[0].Key.RunKey())

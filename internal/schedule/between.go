@@ -61,6 +61,16 @@ func (s *Schedule) Between(from, to time.Time, limit int) []Occurrence {
 	return out
 }
 
+// At returns the occurrence that is due at an instant, whether it fires or not. Of two, it is the one that fires.
+func (s *Schedule) At(t time.Time) (found Occurrence, ok bool) {
+	for _, o := range s.Between(t.Add(-time.Nanosecond), t, 2) {
+		if !ok || o.Skip == "" {
+			found, ok = o, true
+		}
+	}
+	return found, ok
+}
+
 // describe returns the occurrence at t.
 func (s *Schedule) describe(t time.Time) Occurrence {
 	o := Occurrence{Due: t.In(s.loc)}

@@ -24,8 +24,9 @@ func TestTimelineHasWhatTheListOfRunsLacks(t *testing.T) {
 	exec(`UPDATE job SET created_at = '2026-01-01Z', plan_from = '2026-01-01Z'`)
 	exec(`UPDATE job_version SET created_at = '2026-01-01Z'`)
 	exec(`CREATE TABLE run_history_20251201 PARTITION OF run_history FOR VALUES FROM ('2025-12-01Z') TO ('2025-12-02Z')`)
-	exec(`INSERT INTO cursor_skip (partition, cursor_id, from_due, to_due, count, reason, created_at)
-SELECT partition, cursor_id, '2026-02-02T01:30:00Z', '2026-02-03T01:30:00Z', 2, 'missed_window', now() FROM job`)
+	exec(`INSERT INTO cursor_skip (partition, cursor_id, from_due, to_due, count, reason, created_at, namespace_id)
+SELECT partition, cursor_id, '2026-02-02T01:30:00Z', '2026-02-03T01:30:00Z', 2, 'missed_window', now(), namespace_id
+FROM job`)
 	exec(`INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, started_at, ended_at, ended, attempt,
     origin, status, queue_id, reason)
 SELECT partition, 0, 1, id, d, d, d + interval '2 s', now(), 2, 1, 0, 500, queue_id, 'attempts'

@@ -26,7 +26,6 @@ func TestAZeroIsNotADefault(t *testing.T) {
 		"timeout":                `"timeout":"0s"`,
 		"report_timeout":         `"report_timeout":"0s"`,
 		"keep_finished_for":      `"keep_finished_for":"0s"`,
-		"keep_history":           `"keep_history":"0s"`,
 	} {
 		whole := start + "," + part + "}"
 		refused := func(problem any) {
@@ -49,7 +48,7 @@ func TestAZeroIsNotADefault(t *testing.T) {
 		refused(bulk["items"].([]any)[0].(map[string]any)["problem"])
 	}
 	// These zeros have a meaning.
-	a := b.call(http.MethodPut, "/jobs/zero", start+`,"deadline":"0s","priority":0,"max_runs":0,"pause_after_failures":0}`)
+	a := b.call(http.MethodPut, "/jobs/zero", start+`,"deadline":"0s","priority":0,"pause_after_failures":0}`)
 	require.Equal(t, 200, a.status, "%s", a.body)
 	require.EqualValues(t, 3, a.json(t)["retry"].(map[string]any)["max_attempts"])
 }

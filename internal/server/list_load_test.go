@@ -71,9 +71,9 @@ INSERT INTO job_label
 SELECT j.namespace_id, l.key, l.value, j.id FROM job j, jsonb_each_text(j.labels) l WHERE j.name <> 'model'
 ORDER BY 2, 3, 4`
 	loadVersion = `
-INSERT INTO job_version (partition, job_id, version, actor, definition, created_at, namespace_id)
+INSERT INTO job_version (partition, job_id, version, actor, definition, created_at, namespace_id, timeout_ms)
 SELECT partition, id, 1, 'test', '{"name":"job","schedule":{"cron":"0 * * * *"},"target":{"kind":"noop"}}',
-    now() - interval '9 days', $1
+    now() - interval '9 days', $1, 1000
 FROM load_job WHERE n % 1000 < 10`
 	loadHistory = `
 INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, started_at, ended_at, ended, attempt, origin,

@@ -96,8 +96,6 @@ func (n *node) jobLists(jobs int) (paths []string) {
 		"name=newest&state=active&label=half%3Dno", "state=active&queue=half",
 		"due_to=" + n.in(10*time.Minute), day, day + "&page_size=500",
 		"due_from=" + n.in(20*time.Minute) + "&due_to=" + n.in(21*time.Minute), "due_from=" + n.in(12*time.Hour),
-		"label=half%3Dno&" + day, "label=half%3Dyes&" + day, "label=few%3Dyes&" + day,
-		"state=active&target=noop&" + day, "name=needle&" + day, "name=beta&" + day, "queue=queue-3&" + day,
 	} {
 		paths = append(paths, "/jobs?"+query)
 	}

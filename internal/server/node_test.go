@@ -68,20 +68,13 @@ func setupNodeOn(t *testing.T, pool *pgxpool.Pool) *node {
 		path: map[string]int{"/ok": 200, "/no": 400, "/later": 503, "/hang": 200},
 	}
 	n.store = pgtest.NewStore(pgtest.AsServer(t, n.pool))
-	ctx := t.Context()
-	require.NoError(t, n.store.CreateHistory(ctx, 1))
 	sink := httptest.NewServer(http.HandlerFunc(n.answer))
 	t.Cleanup(sink.Close)
 	n.sink = sink.URL
 
-	m, bound := soleMember{uuid.New()}, &clock.Bound{}
-	now, err := n.store.Register(ctx, m.session, "node one", time.Hour)
-	require.NoError(t, err)
+	session, now := n.store.Own(t)
+	m, bound := soleMember{session}, &clock.Bound{}
 	bound.Set(now)
-	owned, err := n.store.Ownerships(ctx)
-	require.NoError(t, err)
-	_, err = n.store.Take(ctx, m.session, owned)
-	require.NoError(t, err)
 	targets := map[string]engine.Target{}
 	connect, err := guard.New(guard.Options{Allow: []string{"127.0.0.0/8"}})
 	require.NoError(t, err)

@@ -74,8 +74,9 @@ func TestOverviewTellsTheTruth(t *testing.T) {
 	exec(`INSERT INTO audit_finding SELECT partition, id, now(), 'missing', namespace_id, now() FROM job LIMIT 1`)
 	exec(`UPDATE partition SET owner = NULL WHERE id < 3`)
 	exec(`UPDATE cluster SET held_until = '2026-03-08T15:00:00Z'`)
-	exec(`INSERT INTO dead_letter (partition, job_id, due_at, seq, queue_id, failed_at, attempt, reason, message)
-		SELECT partition, id, now(), 0, queue_id, now(), 1, 'attempts', 'x' FROM job`)
+	exec(`INSERT INTO dead_letter (partition, job_id, due_at, seq, queue_id, failed_at, attempt, reason, message,
+			status, cause)
+		SELECT partition, id, now(), 0, queue_id, now(), 1, 'attempts', 'x', 500, 'attempts-500' FROM job`)
 	exec(`INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, ended_at, ended, attempt, origin,
 			status, queue_id, reason, message)
 		SELECT partition, g, 1, id, now(), now(), now() - g * interval '1 s', 2, 1, 0, 500, queue_id, 'attempts', 'm' || g

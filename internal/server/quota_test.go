@@ -14,7 +14,7 @@ import (
 func TestQuotas(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	_, err := b.pool.Exec(t.Context(), `UPDATE namespace SET max_jobs = 1, max_keys = 2 WHERE id = $1`, defaultNamespace)
+	_, err := b.pool.Exec(t.Context(), `UPDATE namespace SET max_jobs = 1 WHERE id = $1`, defaultNamespace)
 	require.NoError(t, err)
 	require.Equal(t, 201, b.call(http.MethodPost, "/jobs", hourly).status)
 	another := strings.Replace(hourly, "report", "another", 1)
@@ -22,7 +22,7 @@ func TestQuotas(t *testing.T) {
 	require.Equal(t, http.StatusForbidden, p.status)
 	require.Equal(t, map[string]any{
 		"type": "urn:belfry:problem:quota_exceeded", "code": "quota_exceeded", "status": 403.,
-		"title": "A quota of the namespace is used up",
+		"title": "A quota or limit of the namespace is used up",
 		"detail": "the namespace uses 1 of its quota of 1 jobs, and this needs 1 more; delete jobs that are no longer " +
 			"needed, or ask the operator of the cluster to raise the quota",
 	}, pick(p.json(t), "type", "code", "status", "title", "detail"))
@@ -37,7 +37,5 @@ func TestQuotas(t *testing.T) {
 	require.True(t, ok)
 	require.Subset(t, items, []any{
 		map[string]any{"name": "jobs", "limit": 1., "used": 1.},
-		map[string]any{"name": "keys", "limit": 2., "used": 2.},
-		map[string]any{"name": "secrets", "used": 0.},
 	})
 }

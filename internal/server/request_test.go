@@ -306,7 +306,7 @@ func TestNullIsAsLeftOut(t *testing.T) {
 	require.Equal(t, 201, a.status, "%s", a.body)
 	plain := a.json(t)
 	a = b.call("POST", "/jobs", `{"name":"nulls","schedule":"every 1h","target":{"kind":"noop","config":null},
-		"labels":null,"payload":null,"queue":null,"priority":null,"max_runs":null,
+		"labels":null,"payload":null,"queue":null,"priority":null,
 		"retry":{"max_attempts":null,"backoff":null,"base":null,"cap":null,"jitter":null},"missed":null,"overlap":null,
 		"timeout":null,"deadline":null,"delivery":null,"pause_after_failures":null,"keep_finished_for":null}`)
 	require.Equal(t, 201, a.status, "%s", a.body)

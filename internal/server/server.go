@@ -7,6 +7,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/server/brokers"
 	"github.com/belfry-dev/belfry/internal/server/cluster"
 	"github.com/belfry-dev/belfry/internal/server/jobs"
 	"github.com/belfry-dev/belfry/internal/server/load"
@@ -46,6 +47,7 @@ type Options struct {
 	Cluster    cluster.Clusters
 	Audit      AuditLog
 	Quotas     quotas.Store
+	Brokers    brokers.Store
 	// Refused is called for each request of a known key that may not change what it wanted to; may be nil.
 	Refused func(p access.Principal, operation string, from access.Origin)
 	// Logins has the login sessions of the web UI. LoginCode creates one without a key; nil: no code does.
@@ -117,6 +119,7 @@ var groups = []rest.Group{
 		Description: "A queue groups runs that share limits, and can be paused. It is created on first use.",
 	},
 	{Name: "keys", Description: "API keys of the namespace."},
+	{Name: "brokers", Description: "What the operator of the cluster has set for targets that send messages."},
 	{Name: "quotas", Description: "What the operator of the cluster limits for the namespace."},
 	{Name: "audit", Description: "Who changed what."},
 	{Name: "cluster", Description: "The nodes."},
@@ -153,6 +156,7 @@ func New(o Options) *Server {
 	s.registerReports()
 	s.registerAudit()
 	quotas.Register(api, o.Quotas)
+	brokers.Register(api, o.Brokers)
 	return s
 }
 

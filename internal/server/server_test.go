@@ -16,9 +16,9 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/pgtest"
-	"github.com/belfry-dev/belfry/internal/postgres"
 	"github.com/belfry-dev/belfry/internal/server"
 	"github.com/belfry-dev/belfry/internal/server/rest"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 var defaultNamespace = uuid.MustParse("00000000-0000-7000-8000-000000000001")
@@ -40,10 +40,11 @@ func setup(t *testing.T) *bundle {
 	s := server.New(server.Options{
 		Keys: b.store, Jobs: b.store, Verbs: b.store, Versions: b.store, Ledger: b.store, Load: b.store,
 		Stories: b.store, DeadLetters: b.store, Logins: b.store,
-		Operations: b.store, Queues: b.store, Cluster: b.store, Audit: b.store, Quotas: b.store, Version: "test",
-		Views: b.store, Overview: b.store, Live: b.store,
+		Operations: b.store, Queues: b.store, Cluster: b.store, Audit: b.store, Quotas: b.store, Brokers: b.store,
+		Version: "test",
+		Views:   b.store, Overview: b.store, Live: b.store,
 		Classify: func(err error) rest.ErrorClass {
-			if postgres.BadText(err) {
+			if store.BadText(err) {
 				return rest.BadText
 			}
 			return rest.Unknown

@@ -55,7 +55,7 @@ func (storyCodes) Values() []any {
 	return []any{
 		"succeeded", "failed", "cancelled", "skipped", "running", "accepted", "retrying", "planned", "deferred",
 		"queue_paused", "queue_full", "queue_rate", "run_quota", "key_full", "behind", "due", "not_due", "paused",
-		"created_later", "deleted", "finished", "before_start", "after_end", "no_occurrence", "unplanned",
+		"created_later", "deleted", "before_start", "after_end", "no_occurrence", "unplanned",
 		"forgotten", "archived", "unknown",
 	}
 }

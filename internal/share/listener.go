@@ -25,7 +25,7 @@ func LimitByFiles(l net.Listener, files uint64, log *slog.Logger) *Listener {
 		size = min(size, max(files/4, 1))
 	}
 	warn := rate.Sometimes{Interval: time.Minute}
-	return Limit(l, int64(size), func(from net.Addr) {
+	return limit(l, int64(size), func(from net.Addr) {
 		warn.Do(func() { log.Warn("connection rejected, too many are open", "address", from.String(), "limit", size) })
 	})
 }
@@ -37,9 +37,9 @@ type Listener struct {
 	refused func(from net.Addr)
 }
 
-// Limit returns a listener with at most size connections. It closes connections beyond that, or beyond the share of an
+// limit returns a listener with at most size connections. It closes connections beyond that, or beyond the share of an
 // address, and calls refused.
-func Limit(l net.Listener, size int64, refused func(from net.Addr)) *Listener {
+func limit(l net.Listener, size int64, refused func(from net.Addr)) *Listener {
 	return &Listener{Listener: l, pool: New(size), refused: refused}
 }
 

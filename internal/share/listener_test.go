@@ -19,7 +19,7 @@ func TestOneAddressCannotHaveAllConnections(t *testing.T) {
 	inner, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	var refused atomic.Int64
-	l := Limit(inner, size, func(net.Addr) { refused.Add(1) })
+	l := limit(inner, size, func(net.Addr) { refused.Add(1) })
 	s := &http.Server{
 		ReadHeaderTimeout: time.Hour,
 		Handler:           http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }),

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/google/uuid"
 
@@ -22,8 +23,16 @@ type permitter interface {
 	Permit(namespace string, config json.RawMessage) error
 }
 
-// Bindings is the part of the store that knows where secrets may be used.
+// named is a kind of target that delivers to a broker.
+type named interface {
+	// Broker returns the name of the broker of a valid config.
+	Broker(config json.RawMessage) string
+}
+
+// Bindings is the part of the store that knows what a namespace may use where.
 type Bindings interface {
+	// Brokers lists the brokers that a namespace may use.
+	Brokers(ctx context.Context, namespace uuid.UUID) ([]access.BrokerInfo, error)
 	// SecretBindings returns the bindings of these secrets, of those that have one.
 	SecretBindings(ctx context.Context, namespace uuid.UUID, names []string) (map[string]access.SecretBinding, error)
 }
@@ -31,15 +40,15 @@ type Bindings interface {
 // Checks checks the targets of jobs that are saved.
 type Checks struct {
 	Targets  map[string]Target
-	Kinds    []string // that the setting targets.kinds may list
 	Bindings Bindings
 }
 
-// New returns the check of one request. It reads the binding of each secret at most once, and none after
-// an error.
+// New returns the check of one request. It reads the brokers and the binding of each secret at most once, and none
+// after an error.
 func (c Checks) New(ctx context.Context, p access.Principal) func(of job.Target) error {
 	bindings := map[string]access.SecretBinding{}
 	var failed error
+	brokers := sync.OnceValues(func() ([]access.BrokerInfo, error) { return c.Bindings.Brokers(ctx, p.Namespace) })
 	return func(of job.Target) error {
 		t, ok := c.Targets[of.Kind]
 		if !ok {
@@ -50,6 +59,11 @@ func (c Checks) New(ctx context.Context, p access.Principal) func(of job.Target)
 		}
 		if limited, ok := t.(permitter); ok {
 			if err := limited.Permit(p.NamespaceName, of.Config); err != nil {
+				return err
+			}
+		}
+		if kind, ok := t.(named); ok {
+			if err := checkBroker(of.Kind, kind.Broker(of.Config), brokers); err != nil {
 				return err
 			}
 		}
@@ -86,6 +100,31 @@ func (c Checks) New(ctx context.Context, p access.Principal) func(of job.Target)
 	}
 }
 
+// checkBroker checks that a namespace may use the broker of a target, and that it is of its kind.
+func checkBroker(kind, name string, brokers func() ([]access.BrokerInfo, error)) error {
+	all, err := brokers()
+	if err != nil {
+		return err
+	}
+	const field = "target.config.broker"
+	var others []string
+	for _, b := range all {
+		switch {
+		case b.Name == name && b.Kind == kind:
+			return nil
+		case b.Name == name:
+			return problem.New(field, "the broker "+name+" is of kind "+b.Kind, "set target.kind to "+b.Kind+", or name another broker")
+		case b.Kind == kind:
+			others = append(others, b.Name)
+		}
+	}
+	fix := "let the operator of the cluster set one: belfry broker set"
+	if len(others) > 0 {
+		fix = "use one of " + strings.Join(others, ", ") + ", or " + fix
+	}
+	return problem.New(field, "there is no broker of that name that this namespace may use", fix)
+}
+
 // Clear reports whether a valid target would send a secret over a network without encryption.
 func (c Checks) Clear(of job.Target) bool {
 	t, ok := c.Targets[of.Kind]
@@ -104,14 +143,9 @@ func (c Checks) Secrets(of job.Target) []string {
 
 func (c Checks) unknown(kind string) error {
 	others := "use one of " + strings.Join(slices.Sorted(maps.Keys(c.Targets)), ", ")
-	switch {
-	case kind == "command":
+	if kind == "command" {
 		return problem.New("target.kind", "commands are disabled on this server",
 			"set command.enabled and command.programs (or command.images) on all nodes and restart them, or "+others)
-	case slices.Contains(c.Kinds, kind):
-		return problem.New("target.kind", "this kind of target is disabled on this server",
-			"add it to the setting targets.kinds of all nodes and restart them, or "+others)
-	default:
-		return problem.New("target.kind", "there is no such kind of target", others)
 	}
+	return problem.New("target.kind", "there is no such kind of target", others)
 }

@@ -23,11 +23,17 @@ func (b bindings) SecretBindings(
 	return b, nil
 }
 
+func (bindings) Brokers(context.Context, uuid.UUID) ([]access.BrokerInfo, error) {
+	return []access.BrokerInfo{{Name: "events", Kind: "nats"}, {Name: "orders", Kind: "kafka"}}, nil
+}
+
 // asked records the names that were read, and fails.
 type asked struct {
 	names [][]string
 	err   error
 }
+
+func (a *asked) Brokers(context.Context, uuid.UUID) ([]access.BrokerInfo, error) { return nil, a.err }
 
 func (a *asked) SecretBindings(
 	_ context.Context, _ uuid.UUID, names []string,
@@ -87,5 +93,27 @@ func TestBoundSecretsInURLs(t *testing.T) {
 			continue
 		}
 		require.ErrorContains(t, err, "the secret "+name+" may only be part of a URL if its kinds include http_url")
+	}
+}
+
+// TestBrokersOfJobs: a job names a broker of its kind that the namespace may use. Otherwise the problem names those.
+func TestBrokersOfJobs(t *testing.T) {
+	t.Parallel()
+	check := target.Checks{Targets: target.New(target.Options{}), Bindings: bindings{}}.New(t.Context(), access.Principal{})
+	for name, want := range map[string]string{
+		"events":  "",
+		"orders":  "the broker orders is of kind kafka",
+		"unknown": "there is no broker of that name that this namespace may use",
+	} {
+		err := check(job.Target{Kind: "nats", Config: []byte(`{"broker": "` + name + `", "subject": "x"}`)})
+		if want == "" {
+			require.NoError(t, err)
+			continue
+		}
+		found := problem.All(err)
+		require.Len(t, found, 1)
+		require.Equal(t, "target.config.broker", found[0].Field)
+		require.Equal(t, want, found[0].Problem)
+		require.NotEmpty(t, found[0].Fix)
 	}
 }

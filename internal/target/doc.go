@@ -18,5 +18,5 @@
 //	targettest  the conformance suite that every kind must pass
 //
 // A target makes one decision: may this attempt be retried? When, how often and whether at all is up to
-// job.Decide, which works from the outcome.
+// finish.Decide, which works from the outcome.
 package target

@@ -8,7 +8,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/problem"
 )
 
-const encrypt = "use https, or the setting tls of a broker"
+const encrypt = "use https"
 
 // encrypted is a target that sends no secret over a network without encryption.
 type encrypted struct{ Target }

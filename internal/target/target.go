@@ -3,8 +3,6 @@ package target
 import (
 	"context"
 	"encoding/json"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/belfry-dev/belfry/internal/job"
@@ -45,8 +43,8 @@ type Options struct {
 	// Report returns the URL and the token with which a receiver reports on an attempt that it has
 	// accepted. Nil: receivers cannot report.
 	Report func(a job.Attempt) (url, token string)
-	// Kinds are the enabled kinds. Nil: all. The kinds noop, and command with Command, are always enabled.
-	Kinds []string
+	// Brokers are the brokers that the operator has set. Nil: there are none.
+	Brokers broker.Source
 	// Encrypted means that no secret is sent over a network without encryption.
 	Encrypted bool
 	// Gate limits the deliveries per host and per namespace.
@@ -56,13 +54,15 @@ type Options struct {
 	Command *command.Target // nil: the node runs no commands
 }
 
-// New creates one target of each enabled kind.
+// New creates one target of each kind. A kind of broker is of use when there is a broker of it.
 func New(opts Options) map[string]Target {
 	if opts.Guard == nil {
 		opts.Guard = &guard.Guard{}
 	}
 	limits := gate.New(opts.Gate) // one for all, because they share the node's slots
-	brokers := broker.Options{Dialer: opts.Guard, Secrets: opts.Secrets, Report: opts.Report, Gate: limits}
+	brokers := broker.Options{
+		Brokers: opts.Brokers, Secrets: opts.Secrets, Report: opts.Report, Gate: limits, Encrypted: opts.Encrypted,
+	}
 	all := map[string]Target{
 		"http": http.New(http.Options{
 			Guard: opts.Guard, Secrets: opts.Secrets, Report: opts.Report, Now: opts.Now, Gate: limits,
@@ -72,13 +72,8 @@ func New(opts Options) map[string]Target {
 		"amqp":   amqp.New(brokers),
 		"worker": worker.New(),
 	}
-	maps.DeleteFunc(all, func(kind string, _ Target) bool {
-		return opts.Kinds != nil && !slices.Contains(opts.Kinds, kind)
-	})
 	if opts.Encrypted {
-		for kind, t := range all {
-			all[kind] = encrypted{t}
-		}
+		all["http"] = encrypted{all["http"]}
 	}
 	all["noop"] = noop.New()
 	if opts.Command != nil {

@@ -21,12 +21,6 @@ type Bucket struct {
 	Unknown   int64 // also forgotten
 }
 
-// Total is the number of all of them.
-func (b *Bucket) Total() int64 {
-	return b.Succeeded + b.Failed + b.Cancelled + b.Skipped + b.Missed + b.Live + b.Planned + b.Paused +
-		b.Archived + b.Unknown
-}
-
 // maxBuckets is how many buckets a window has.
 const maxBuckets = 200
 

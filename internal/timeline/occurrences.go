@@ -21,7 +21,7 @@ func (f *Facts) list(from, to time.Time, limit int) (out []occurrence, reached t
 		if s == nil {
 			continue
 		}
-		after, until := f.inForce(i)
+		after, until := f.InForce(i)
 		after, until = latest(after, from.Add(-time.Nanosecond)), earliest(until, to.Add(-time.Nanosecond))
 		if !after.Before(until) {
 			continue

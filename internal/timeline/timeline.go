@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/ledger"
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
@@ -76,11 +77,10 @@ type builder struct {
 
 	scheduled map[int64]int  // the items of runs by schedule, by their due time in microseconds
 	backfills map[int64]bool // due times that a user has run since
-	last      []time.Time    // of each version: the last due time with an entry by schedule
-	own       ranges
-	skips     []ranges // of the cursor of each version
-	planned   int32
-	inexact   bool // a part of a range could not be counted
+	ranges    []job.Skip     // of the job's own history
+	own       ledger.Ranges
+	skips     []ledger.Ranges // of the cursor of each version
+	inexact   bool            // a part of a range could not be counted
 }
 
 // cover decides which part of the window is covered, and lists its occurrences.
@@ -98,60 +98,29 @@ func (b *builder) cover() []occurrence {
 
 // readEntries adds an item for each run, with its last state, and indexes the entries.
 func (b *builder) readEntries() {
-	newest := make(map[job.RunKey]int, len(b.Entries))
 	b.scheduled, b.backfills = make(map[int64]int, len(b.Entries)), map[int64]bool{}
-	b.items, b.last = make([]Item, 0, len(b.Entries)), make([]time.Time, len(b.Versions))
+	b.items = make([]Item, 0, len(b.Entries))
 	for i := range b.Entries {
 		e := &b.Entries[i]
 		if !e.DueTo.IsZero() {
-			b.own.all = append(b.own.all, job.Skip{From: e.DueAt, To: e.DueTo, Count: e.Count, Reason: e.Reason})
+			b.ranges = append(b.ranges, job.Skip{From: e.DueAt, To: e.DueTo, Count: e.Count, Reason: e.Reason})
 			continue
 		}
-		item := Item{DueAt: e.DueAt, State: State(e.Status), Reason: e.Reason, Version: e.Version, Entry: e}
-		at, known := newest[e.RunKey()]
-		if known && !end(b.items[at].Entry).Before(end(e)) {
-			continue
+		if n := len(b.items); n > 0 && b.items[n-1].Entry.RunKey() == e.RunKey() {
+			continue // an earlier end of the same run
 		}
-		if known {
-			b.items[at] = item
-			continue
-		}
-		newest[e.RunKey()] = len(b.items)
 		if e.Origin == job.FromBackfill {
 			b.backfills[e.DueAt.UnixMicro()] = true
 		}
 		if e.Seq == 0 {
 			b.scheduled[e.DueAt.UnixMicro()] = len(b.items)
-			if v, ok := b.versionAt(e.DueAt); ok {
-				b.last[v] = latest(b.last[v], e.DueAt)
-			}
 		}
-		b.items = append(b.items, item)
+		b.items = append(b.items, Item{DueAt: e.DueAt, State: State(e.Status), Reason: e.Reason, Version: e.Version, Entry: e})
 	}
-	b.own.sort()
-	b.skips = make([]ranges, len(b.Versions))
+	b.own, b.skips = ledger.NewRanges(b.ranges), make([]ledger.Ranges, len(b.Versions))
 	for i := range b.Versions {
-		b.skips[i].all = slices.Clone(b.Versions[i].Skips)
-		b.skips[i].sort()
+		b.skips[i] = ledger.NewRanges(b.Versions[i].Skips)
 	}
-}
-
-// end is when a run ended. A live run ends after all others.
-func end(e *job.Entry) time.Time {
-	if e.EndedAt.IsZero() {
-		return time.Unix(1<<40, 0)
-	}
-	return e.EndedAt
-}
-
-// versionAt returns the version whose occurrences are listed at a time.
-func (b *builder) versionAt(due time.Time) (int, bool) {
-	for i := range b.Versions {
-		if from, to := b.inForce(i); due.After(from) && !due.After(to) && b.Versions[i].Schedule != nil {
-			return i, true
-		}
-	}
-	return 0, false
 }
 
 // add adds the item of an occurrence, unless its run has one or it was not the job's.
@@ -168,60 +137,19 @@ func (b *builder) add(o occurrence) {
 	}
 }
 
-// beforeDelete: when exactly a job was deleted is not stored, only when the audit log was written, slightly later. What
-// is due shortly before may have been taken back.
-const beforeDelete = time.Minute
-
-// explain returns what happened to an occurrence without a run. An empty state means that it was not the job's.
-func (b *builder) explain(o *occurrence) (State, job.Reason) {
-	due, future := o.Due, o.Due.After(b.Now)
-	current := b.current(o.version)
-	switch {
-	case b.State == 0 && due.After(b.DeletedAt.Add(-beforeDelete)):
-		return "", ""
-	case future && b.State != job.Active && b.State != job.Paused, future && b.usedUp():
-		return "", ""
-	case o.Skip != "":
-		if !future && b.exhausted(o) {
-			return "", ""
-		}
-		return Skipped, job.Reason(o.Skip)
-	case current && b.State == job.Paused && !due.Before(b.PlanFrom):
-		if b.PausedUntil.IsZero() || due.Before(b.PausedUntil) {
-			return Paused, ""
-		}
-	}
-	if reason, ok := b.own.cover(due); ok {
-		return Skipped, reason
-	}
-	if reason, ok := b.skips[o.version].cover(due); ok {
-		return Skipped, reason
-	}
-	switch {
-	case future:
-		b.planned++
-		return Planned, ""
-	case current && b.State == job.Active && !b.NextDue.IsZero() && !due.Before(b.NextDue):
-		return Due, ""
-	case b.backfills[due.UnixMicro()]: // it was lost, and its backfill stands for it
-		return "", ""
-	case !b.exhausted(o) && due.Before(b.HistoryFrom) && b.Archived[due.UTC().Truncate(24*time.Hour)]:
-		return Archived, ""
-	case b.exhausted(o), due.Before(b.HistoryFrom.Add(24 * time.Hour)): // the first day of history is not complete
-		return "", ""
-	case b.Versions[o.version].CursorGone:
-		return Forgotten, ""
-	}
-	return Unknown, ""
+// states are the states of occurrences without a run. The others are left out: they are not the job's, or no longer known.
+var states = map[ledger.Fate]State{
+	ledger.Skipped: Skipped, ledger.Paused: Paused, ledger.Planned: Planned, ledger.Unplanned: Due,
+	ledger.Archived: Archived, ledger.Forgotten: Forgotten, ledger.Missing: Unknown,
 }
 
-// usedUp reports whether all runs that the job has left are planned.
-func (b *builder) usedUp() bool { return b.RunsLeft != nil && b.planned >= *b.RunsLeft }
-
-// exhausted reports whether the job had all its runs before an occurrence.
-func (b *builder) exhausted(o *occurrence) bool {
-	later := b.last[o.version].After(o.Due) || o.version == len(b.Versions)-1 && b.LaterRun
-	return b.limited(o.version) && !later
+// explain returns what happened to an occurrence without a run. An empty state means that it is left out.
+func (b *builder) explain(o *occurrence) (State, job.Reason) {
+	fate, reason := b.Account(o.Due, o.version, ledger.Evidence{
+		Removed: job.Reason(o.Skip), Own: b.own.Cover(o.Due).Reason, Cursor: b.skips[o.version].Cover(o.Due).Reason,
+		Backfilled: b.backfills[o.Due.UnixMicro()], Archived: b.Archived[o.Due.UTC().Truncate(24*time.Hour)],
+	})
+	return states[fate], reason
 }
 
 // markBackfills marks the runs of backfills as their occurrences are. Those may be older than the job.
@@ -231,12 +159,8 @@ func (b *builder) markBackfills() {
 		if item.Entry == nil || item.Entry.Origin != job.FromBackfill {
 			continue
 		}
-		s := b.scheduleOf(item.Entry.Version)
-		if s == nil {
-			continue
-		}
-		for _, o := range s.Between(item.DueAt.Add(-time.Nanosecond), item.DueAt, 2) {
-			if o.Skip == "" {
+		if s := b.scheduleOf(item.Entry.Version); s != nil {
+			if o, ok := s.At(item.DueAt); ok && o.Skip == "" {
 				item.Mark, item.Nominal = o.Mark, o.Nominal
 			}
 		}
@@ -255,8 +179,9 @@ func (b *builder) scheduleOf(version int32) (s *schedule.Schedule) {
 
 // addRanges adds the ranges of the job's own history whose occurrences could not be listed.
 func (b *builder) addRanges() {
-	for _, s := range b.own.all {
-		if _, listed := b.versionAt(s.From); listed || s.To.Before(b.from) || !s.From.Before(b.to) {
+	for _, s := range b.ranges {
+		version, ok := b.At(s.From)
+		if listed := ok && b.Versions[version].Schedule != nil; listed || s.To.Before(b.from) || !s.From.Before(b.to) {
 			continue
 		}
 		item := Item{DueAt: s.From, State: Skipped, Reason: s.Reason, LastDueAt: s.To, Count: s.Count}
@@ -265,26 +190,4 @@ func (b *builder) addRanges() {
 		}
 		b.items = append(b.items, item)
 	}
-}
-
-// ranges finds the range that covers a due time. The times must be asked for in order.
-type ranges struct {
-	all    []job.Skip
-	next   int
-	active []job.Skip
-}
-
-func (r *ranges) sort() {
-	slices.SortFunc(r.all, func(a, b job.Skip) int { return a.From.Compare(b.From) })
-}
-
-func (r *ranges) cover(due time.Time) (job.Reason, bool) {
-	for ; r.next < len(r.all) && !r.all[r.next].From.After(due); r.next++ {
-		r.active = append(r.active, r.all[r.next])
-	}
-	r.active = slices.DeleteFunc(r.active, func(s job.Skip) bool { return s.To.Before(due) })
-	if len(r.active) == 0 {
-		return "", false
-	}
-	return r.active[0].Reason, true
 }

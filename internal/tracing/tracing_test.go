@@ -216,7 +216,7 @@ func TestSpansOfTargets(t *testing.T) {
 			},
 		},
 		{
-			"kafka", `{"servers":["canary:9092"],"topic":"orders","key":"canary"}`, "send orders",
+			"kafka", `{"broker":"canary","topic":"orders","key":"canary"}`, "send orders",
 			tracepb.Span_SPAN_KIND_PRODUCER,
 			map[string]string{
 				"messaging.system": "kafka", "messaging.operation.name": "send", "messaging.operation.type": "send",

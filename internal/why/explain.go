@@ -9,6 +9,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/auditor"
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/ledger"
 	"github.com/belfry-dev/belfry/internal/problem"
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
@@ -40,7 +41,6 @@ const (
 	Paused       Code = "paused"        // not planned until the job is resumed
 	CreatedLater Code = "created_later" // the job did not exist yet
 	Deleted      Code = "deleted"       // the job no longer existed
-	Finished     Code = "finished"      // max_runs had been reached
 	BeforeStart  Code = "before_start"
 	AfterEnd     Code = "after_end"
 	None         Code = "no_occurrence"
@@ -52,37 +52,26 @@ const (
 
 // Facts is what the store knows about one time of a job.
 type Facts struct {
-	At  time.Time
-	Now time.Time // the database's
+	At time.Time
+	ledger.Life
+	In         int            // of Life.Versions: the one that decides At
+	Definition job.Definition // of that version
 
-	ID         uuid.UUID
-	Created    time.Time // of the job
-	Version    int32     // that was in force at At; 0 if none was
-	Definition job.Definition
-	Job        *job.Job  // as it is now; nil if it is deleted
-	DeletedAt  time.Time // zero if it is not deleted, or not known
-	DeletedBy  string
-	PlanFrom   time.Time // of a paused job: occurrences from then on are not planned
-	RunsLeft   *int32    // of max_runs; nil if there is no limit
+	Created   time.Time // of the job
+	Job       *job.Job  // as it is now, and in Life; nil if it is deleted
+	DeletedBy string
 
 	// Entries of the ledger at At or within the second after it, and a range that covers At, newest first.
 	Entries []job.Entry
-	Others  int       // other runs of the job that are running or waiting
-	Ahead   int       // older runs of the job that are due and have not started
-	Skip    *job.Skip // range of the whole schedule that covers At; nil if there is none
+	Others  int // other runs of the job that are running or waiting
+	Ahead   int // older runs of the job that are due and have not started
 
 	Found   auditor.Kind // what the audit found wrong with it; empty if nothing
 	FoundAt time.Time
 
-	// CursorGone: no job has the schedule of then any more, so nothing says what was skipped for all its jobs.
-	CursorGone bool
-
-	NextDue     time.Time // the first occurrence that is not planned; zero if the schedule has ended
 	Owned       bool      // a live node owns the job's partition
-	Full        bool      // the namespace has as many live runs as its quota allows
-	HeldFrom    time.Time // runs that are due from here until HeldUntil are held, because the database was restored
-	HeldUntil   time.Time
-	HistoryFrom time.Time // runs that ended before are no longer kept
+	Problem     string    // why nodes cannot plan the schedule; empty if they can
+	HeldUntil   time.Time // runs that are due before it are held, because the database was restored; zero: none
 	Archived    bool      // the archive has the day of At
 	QueuePaused time.Time // since when; zero if it is not paused
 	QueueNote   string
@@ -129,10 +118,11 @@ type explainer struct {
 	schedule *schedule.Schedule // nil if this version cannot read it
 	zone     *time.Location
 	commands [][]string
+	skipFor  string // why the schedule could not be planned when At was due; empty: it could
 }
 
 func (x *explainer) explain() Story {
-	story := Story{At: x.At.UTC(), Version: x.Version, Zone: x.zone}
+	story := Story{At: x.At.UTC(), Version: x.Versions[x.In].Number, Zone: x.zone}
 	e := x.findEntry()
 	if e == nil {
 		return x.describeMissing(story)
@@ -146,33 +136,34 @@ func (x *explainer) explain() Story {
 	return story
 }
 
-// findEntry returns the entry for At: that of the occurrence itself, or of a run that a user made within that second,
-// or a range.
+// findEntry returns the entry for At: that of the occurrence itself or of a run that a user made, or a range of
+// occurrences. If At is no occurrence, it may be a run that a user made within that second.
 func (x *explainer) findEntry() *job.Entry {
-	var found *job.Entry
+	fires := true
+	if x.schedule != nil {
+		o, ok := occurrenceAt(x.schedule, x.At)
+		fires = ok && o.Skip == ""
+	}
 	rank := func(e *job.Entry) int {
+		run, exact := e.DueTo.IsZero(), e.DueAt.Equal(x.At)
 		switch {
-		case e == nil:
-			return 0
-		case !e.DueTo.IsZero():
-			return 1
-		case !e.DueAt.Equal(x.At):
-			return 2
-		case e.Seq > 0:
-			return 3
-		default:
+		case run && exact && e.Seq == 0:
 			return 4
+		case run && exact:
+			return 3
+		case !run && fires:
+			return 2
+		case run && (!fires || x.schedule == nil):
+			return 1
+		default:
+			return 0
 		}
 	}
+	var found *job.Entry
+	best := 0
 	for i := range x.Entries {
-		if e := &x.Entries[i]; rank(e) > rank(found) {
-			found = e
-		}
-	}
-	// A range is about occurrences, not about the times between them.
-	if found != nil && !found.DueTo.IsZero() && x.schedule != nil {
-		if o, ok := occurrenceAt(x.schedule, x.At); !ok || o.Skip != "" {
-			return nil
+		if r := rank(&x.Entries[i]); r > best {
+			found, best = &x.Entries[i], r
 		}
 	}
 	return found
@@ -184,81 +175,78 @@ func (x *explainer) describeMissing(story Story) Story {
 		story.Code, story.Text = code, text
 		return story
 	}
-	if x.Version == 0 || x.At.Before(x.Created) {
+	var o schedule.Occurrence
+	var ok bool
+	if x.schedule != nil {
+		o, ok = occurrenceAt(x.schedule, x.At)
+	}
+	switch {
+	case !x.At.After(x.Created) && (!ok || !x.Versions[x.In].OneOff):
 		story.Version = 0
 		return say(CreatedLater, x.sprintf("The job did not exist then: it was created at %s.", x.Created))
-	}
-	if !x.DeletedAt.IsZero() && x.At.After(x.DeletedAt) {
-		return say(Deleted, x.doesNotRun(x.sprintf("the job was deleted at %s%s", x.DeletedAt, by(x.DeletedBy)))+
-			" Its history remains.")
-	}
-	if x.schedule == nil {
+	case !x.DeletedAt.IsZero() && x.At.After(x.DeletedAt):
+		return say(x.gone())
+	case x.schedule == nil:
 		return say(Unknown, "This version of Belfry cannot read the schedule that the job had then.")
-	}
-	o, ok := occurrenceAt(x.schedule, x.At)
-	if !ok {
+	case !ok:
 		return x.noOccurrence(story)
 	}
 	story.At = o.Due.UTC()
+	skips := ledger.NewRanges(x.Versions[x.In].Skips)
+	skip := skips.Cover(story.At)
+	fate, reason := x.Account(story.At, x.In, ledger.Evidence{
+		Removed: job.Reason(o.Skip), Cursor: skip.Reason, Archived: x.Archived,
+	})
+	story.Reason = reason
 	switch {
-	case o.Skip == schedule.ReasonGap:
-		story.Reason = job.ReasonGap
+	case o.Skip == schedule.ReasonGap && fate == ledger.Skipped:
 		nominal := strings.Replace(o.Nominal, "T", " ", 1)
 		return say(Skipped, x.doesNotRun(fmt.Sprintf(
 			"the clock in %s is put forward past %s that day, and dst.gap is skip", x.zone, nominal)))
-	case o.Skip == schedule.ReasonCalendar:
-		story.Reason = job.ReasonCalendar
+	case o.Skip == schedule.ReasonCalendar && fate == ledger.Skipped:
 		return say(Skipped, x.doesNotRun("a calendar of the job excludes this time"))
-	case x.Skip != nil:
-		story.Reason = x.Skip.Reason
-		return say(Skipped, x.skipped(x.Skip.Reason)+x.inRange(x.Skip.Count, x.Skip.From, x.Skip.To))
+	case fate == ledger.Skipped:
+		x.skipFor = skip.Problem
+		return say(Skipped, x.skipped(reason)+x.inRange(skip.Count, skip.From, skip.To))
 	}
-	story.Code, story.Text = x.unplanned()
+	story.Code, story.Text = x.withoutEntry(fate)
 	story.Text += x.shifted(story.At)
 	return story
 }
 
-// unplanned explains why an occurrence was not planned.
-func (x *explainer) unplanned() (Code, string) {
-	future := x.At.After(x.Now)
-	switch {
-	case x.Job == nil:
-		return x.withoutEntry()
-	case future && !x.Job.PausedUntil.IsZero() && !x.At.Before(x.Job.PausedUntil):
-		return NotDue, x.sprintf("It is not due yet: it is due in %s. The job is paused until %s. Belfry resumes it then.",
-			x.At.Sub(x.Now), x.Job.PausedUntil)
-	case x.Job.State == job.Paused && !x.At.Before(x.PlanFrom):
-		return Paused, x.paused(future)
-	case x.RunsLeft != nil && *x.RunsLeft <= 0:
-		return Finished, x.sprintf("It does not run: the job has had all its runs by schedule (max_runs: %d).",
-			x.Job.MaxRuns)
-	case future:
-		return NotDue, x.sprintf("It is not due yet: it is due in %s.", x.At.Sub(x.Now))
-	case !x.NextDue.IsZero() && !x.At.Before(x.NextDue):
-		if x.Full {
-			return Unplanned, x.sprintf("It was due %s ago and has no run: its namespace has as many runs that have not ended as "+
-				"its quota allows (quota: live_runs). What comes due meanwhile is skipped, except a one-off.", x.Now.Sub(x.At))
-		}
-		if x.Owned {
-			return Unplanned, x.sprintf("It is late by %s: no node has planned it yet. "+
-				"A node owns the job's partition and will plan it. If no node served the partition when it was due, %s.",
-				x.Now.Sub(x.At), x.whatMissedPolicyDoes())
-		}
-		return Unplanned, x.sprintf("It is late by %s: no live node owns the job's partition. When one does, %s.",
-			x.Now.Sub(x.At), x.whatMissedPolicyDoes())
+// gone is for an occurrence of a job that was deleted.
+func (x *explainer) gone() (Code, string) {
+	if x.DeletedAt.IsZero() {
+		return Forgotten, "It is no longer known: the job is deleted, and the audit log does not say when."
 	}
-	return x.withoutEntry()
+	return Deleted, x.doesNotRun(x.sprintf("the job was deleted at %s%s", x.DeletedAt, by(x.DeletedBy))) +
+		" Its history remains."
 }
 
-// withoutEntry is for an occurrence that should have an entry.
-func (x *explainer) withoutEntry() (Code, string) {
-	if x.At.Before(x.HistoryFrom) && x.Archived {
+// withoutEntry explains an occurrence that has no entry and was not skipped.
+func (x *explainer) withoutEntry(fate ledger.Fate) (Code, string) {
+	future := x.At.After(x.Now)
+	switch {
+	case fate == ledger.Gone:
+		return x.gone()
+	case fate == ledger.Paused:
+		return Paused, x.paused(future)
+	case fate == ledger.Planned && x.State == job.Paused && !x.PausedUntil.IsZero():
+		return NotDue, x.sprintf("It is not due yet: it is due in %s. The job is paused until %s. Belfry resumes it then.",
+			x.At.Sub(x.Now), x.PausedUntil)
+	case fate == ledger.Planned:
+		return NotDue, x.sprintf("It is not due yet: it is due in %s.", x.At.Sub(x.Now))
+	case fate == ledger.Unplanned:
+		return Unplanned, x.unplanned()
+	case fate == ledger.Archived:
 		return Archived, x.sprintf("Its history is archived: the database keeps it from %s on.", x.HistoryFrom)
-	}
-	if x.At.Before(x.HistoryFrom) {
-		return Forgotten, x.sprintf("It is no longer known: history is kept from %s on.", x.HistoryFrom)
-	}
-	if x.CursorGone && x.Found != auditor.Missing {
+	case fate == ledger.Old:
+		from := x.HistoryFrom
+		if !x.At.Before(from) {
+			from = x.Complete()
+		}
+		return Forgotten, x.sprintf("It is no longer known: history is kept from %s on.", from)
+	case fate == ledger.Forgotten && x.Found != auditor.Missing:
 		return Forgotten, "It has no entry of its own, and no job has the schedule of that time any longer, " +
 			"so it is not known whether it was skipped with others in an outage. " + askOperator
 	}
@@ -267,6 +255,22 @@ func (x *explainer) withoutEntry() (Code, string) {
 		text += x.sprintf(" The audit found it at %s.", x.FoundAt)
 	}
 	return Unknown, text
+}
+
+// unplanned says why no node has planned an occurrence that is due.
+func (x *explainer) unplanned() string {
+	late := x.Now.Sub(x.At)
+	switch {
+	case x.Problem != "":
+		return x.sprintf("It is late by %s: nodes cannot plan its schedule: %s. When they can, %s.",
+			late, x.Problem, x.whatMissedPolicyDoes())
+	case x.Owned:
+		return x.sprintf("It is late by %s: no node has planned it yet. "+
+			"A node owns the job's partition and will plan it. If no node served the partition when it was due, %s.",
+			late, x.whatMissedPolicyDoes())
+	}
+	return x.sprintf("It is late by %s: no live node owns the job's partition. When one does, %s.",
+		late, x.whatMissedPolicyDoes())
 }
 
 // noOccurrence explains a time that is not an occurrence of the schedule.
@@ -300,12 +304,7 @@ func (x *explainer) noOccurrence(story Story) Story {
 // occurrenceAt returns the occurrence that is due at an instant, or the one whose local time a change of the clock
 // removed there.
 func occurrenceAt(s *schedule.Schedule, at time.Time) (found schedule.Occurrence, ok bool) {
-	for _, o := range s.Between(at.Add(-time.Nanosecond), at, 2) {
-		if !ok || o.Skip == "" { // two may be due then; take the one that fires
-			found, ok = o, true
-		}
-	}
-	if ok {
+	if found, ok = s.At(at); ok {
 		return found, true
 	}
 	const gap = 3 * time.Hour // longer than any gap, except days skipped at the date line

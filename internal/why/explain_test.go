@@ -11,6 +11,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/auditor"
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/ledger"
 	"github.com/belfry-dev/belfry/internal/problem"
 	"github.com/belfry-dev/belfry/internal/schedule"
 	"github.com/belfry-dev/belfry/internal/why"
@@ -58,7 +59,6 @@ func TestExplain(t *testing.T) {
 		return entry(func(e *job.Entry) { e.Status, e.Reason = status, why })
 	}
 	deleted := func(f *why.Facts) { f.Job = nil }
-	left := int32(0)
 
 	tests := map[string]struct {
 		change func(*why.Facts)
@@ -83,11 +83,20 @@ func TestExplain(t *testing.T) {
 			[]string{"missed at its time and caught up"},
 		},
 		"triggered within the second": {
+			func(f *why.Facts) {
+				f.At = f.At.Add(time.Minute)
+				entry(func(e *job.Entry) {
+					e.Seq, e.Origin, e.DueAt = 1, job.FromTrigger, e.DueAt.Add(300*time.Millisecond)
+				})(f)
+			}, why.Succeeded, "",
+			[]string{"triggered by hand"},
+		},
+		"triggered within the second of an occurrence": {
 			entry(func(e *job.Entry) {
 				e.Seq, e.Origin, e.DueAt = 1, job.FromTrigger, e.DueAt.Add(300*time.Millisecond)
 			}),
-			why.Succeeded, "",
-			[]string{"triggered by hand"},
+			why.Unknown, "",
+			[]string{"It is missing"},
 		},
 		"retried": {
 			entry(func(e *job.Entry) { e.Origin = job.FromRedrive }), why.Succeeded, "", []string{"retried by hand"},
@@ -151,19 +160,23 @@ func TestExplain(t *testing.T) {
 			e.DueAt, e.DueTo = e.DueAt.Add(-48*time.Hour), e.DueAt.Add(24*time.Hour)
 		}), why.Skipped, job.ReasonPaused, []string{"one of 4, due from 2026-11-08"}},
 		"missed while down, once": {
-			func(f *why.Facts) { f.Skip = &job.Skip{From: at, To: at, Count: 1, Reason: job.ReasonMissed} },
+			func(f *why.Facts) {
+				f.Versions[0].Skips = []job.Skip{{From: at, To: at, Count: 1, Reason: job.ReasonMissed}}
+			},
 			why.Skipped, job.ReasonMissed,
 			[]string{"no node served", "once"},
 		},
 		"missed while down, skip": {func(f *why.Facts) {
 			f.Definition.Missed.Policy = job.MissedSkip
-			f.Skip = &job.Skip{Count: 1, Reason: job.ReasonMissed}
+			f.Versions[0].Skips = []job.Skip{{From: at, To: at, Count: 1, Reason: job.ReasonMissed}}
 		}, why.Skipped, job.ReasonMissed, []string{"missed.policy: skip"}},
 		"missed while down, window": {func(f *why.Facts) {
-			f.Skip = &job.Skip{From: at, To: at.Add(24 * time.Hour), Count: 2, Reason: job.ReasonMissedWindow}
+			f.Versions[0].Skips = []job.Skip{{From: at, To: at.Add(24 * time.Hour), Count: 2, Reason: job.ReasonMissedWindow}}
 		}, why.Skipped, job.ReasonMissedWindow, []string{"catch_up_window, 30m", "one of 2"}},
 		"missed while down, max": {
-			func(f *why.Facts) { f.Skip = &job.Skip{Count: 1, Reason: job.ReasonMissedMax} }, why.Skipped,
+			func(f *why.Facts) {
+				f.Versions[0].Skips = []job.Skip{{From: at, To: at, Count: 1, Reason: job.ReasonMissedMax}}
+			}, why.Skipped,
 			job.ReasonMissedMax,
 			[]string{"missed.max, 100"},
 		},
@@ -278,11 +291,9 @@ func TestExplain(t *testing.T) {
 			f.Job.State, f.Job.PausedAt, f.Job.PausedUntil = job.Paused, at.Add(-2*time.Hour), at
 			f.Now = f.At.Add(-time.Hour)
 		}, why.NotDue, "", []string{"due in 1h", "paused until 2026-11-10 10:00:00 CET", "Belfry resumes it then"}},
-		"max_runs reached": {
-			func(f *why.Facts) { f.RunsLeft, f.Job.MaxRuns = &left, 3 }, why.Finished, "", []string{"max_runs: 3"},
-		},
-		"behind, in a full namespace": {
-			func(f *why.Facts) { f.NextDue, f.Full = f.At, true }, why.Unplanned, "", []string{"(quota: live_runs)"},
+		"behind, and cannot be planned": {
+			func(f *why.Facts) { f.NextDue, f.Problem = f.At, "too many runs" }, why.Unplanned, "",
+			[]string{"nodes cannot plan its schedule: too many runs. When they can, ", "Fix the problem"},
 		},
 		"behind, with a node": {func(f *why.Facts) { f.NextDue = f.At }, why.Unplanned, "", []string{"A node owns"}},
 		"behind, without": {
@@ -301,11 +312,11 @@ func TestExplain(t *testing.T) {
 		},
 		"unknown": {func(*why.Facts) {}, why.Unknown, "", []string{"It is missing", "backfill it"}},
 		"its schedule is gone": {
-			func(f *why.Facts) { f.CursorGone = true }, why.Forgotten, "",
+			func(f *why.Facts) { f.Versions[0].CursorGone = true }, why.Forgotten, "",
 			[]string{"not known whether it was skipped", "Ask the operator to run belfry audit ledger for this time"},
 		},
 		"its schedule is gone, and the audit found it missing": {
-			func(f *why.Facts) { f.CursorGone, f.Found, f.FoundAt = true, auditor.Missing, at }, why.Unknown, "",
+			func(f *why.Facts) { f.Versions[0].CursorGone, f.Found, f.FoundAt = true, auditor.Missing, at }, why.Unknown, "",
 			[]string{"It is missing"},
 		},
 		"missing, found by the audit": {
@@ -364,16 +375,21 @@ func TestExplain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := why.Facts{
-				At: at, Now: at.Add(time.Hour), ID: uuid.MustParse("0190a5b0-0000-7000-8000-000000000001"),
-				Created: at.Add(-240 * time.Hour), Version: 1, Owned: true,
+				At: at, Created: at.Add(-240 * time.Hour), Owned: true,
+				Life: ledger.Life{
+					ID: uuid.MustParse("0190a5b0-0000-7000-8000-000000000001"), Now: at.Add(time.Hour),
+					NextDue: at.Add(24 * time.Hour), HistoryFrom: at.Add(-24 * time.Hour),
+					Versions: []ledger.Version{{Number: 1, From: at.Add(-240 * time.Hour)}},
+				},
 				Definition: job.Definition{
 					Name: "report", Schedule: daily, Policy: job.Policy{Deadline: job.Duration(5 * time.Minute)},
 				}.WithDefaults(),
-				NextDue:     at.Add(24 * time.Hour),
-				HistoryFrom: at.Add(-24 * time.Hour),
 			}
 			f.Job = &job.Job{State: job.Active, Definition: f.Definition}
 			test.change(&f)
+			if f.Job != nil {
+				f.State, f.PausedUntil = f.Job.State, f.Job.PausedUntil
+			}
 			got := why.Explain(f)
 			require.Equal(t, test.code, got.Code, got.Text)
 			require.Equal(t, test.reason, got.Reason, got.Text)
@@ -402,8 +418,10 @@ func TestExplainGap(t *testing.T) {
 			require.NoError(t, err)
 			created := instantOf(t, "2026-01-01T00:00:00Z")
 			got := why.Explain(why.Facts{
-				At: at, Now: at.Add(time.Hour), Created: created, Version: 1,
-				Definition: job.Definition{Schedule: spec}, HistoryFrom: created,
+				At: at, Created: created, Definition: job.Definition{Schedule: spec}, Job: &job.Job{State: job.Active},
+				Life: ledger.Life{
+					Now: at.Add(time.Hour), State: job.Active, HistoryFrom: created, Versions: []ledger.Version{{Number: 1, From: created}},
+				},
 			})
 			require.Equal(t, instantOf(t, "2026-03-29T01:00:00Z"), got.At, "%s: the end of the gap", text)
 			if gap == schedule.GapSkip {

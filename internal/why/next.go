@@ -50,13 +50,11 @@ func (x *explainer) nextStep(story Story) string {
 		return "It starts when the other run ends. If that one hangs, cancel it, or give the job a shorter timeout."
 	case Paused:
 		return x.afterPause(story)
-	case Finished:
-		return "To let the job continue, raise max_runs or set it to 0."
 	case BeforeStart, AfterEnd:
 		return x.outside(story.Code)
 	case Unplanned:
-		if x.Full {
-			return endRuns
+		if x.Problem != "" {
+			return "Fix the problem. A node retries it automatically."
 		}
 		if !x.Owned {
 			return "Start a node, or find out why none is alive."
@@ -90,7 +88,7 @@ func (x *explainer) suggestReading(story Story) {
 		for _, at := range story.Nearest {
 			x.suggest("why", x.name(), at.UTC().Format(time.RFC3339Nano))
 		}
-	case BeforeStart, AfterEnd, Finished:
+	case BeforeStart, AfterEnd:
 		if x.Job != nil {
 			x.suggest("job", "get", x.name())
 		}
@@ -120,12 +118,10 @@ func (x *explainer) again(story Story) string {
 		return ""
 	}
 	if s, err := schedule.New(x.Job.Schedule, x.ID.String()); err == nil {
-		for _, o := range s.Between(at.Add(-time.Nanosecond), at, 2) {
-			if o.Skip == "" {
-				x.suggest("job", "backfill", x.name(), "--from", at.Format(time.RFC3339Nano),
-					"--to", at.Add(time.Microsecond).Format(time.RFC3339Nano))
-				return "To run it after all, backfill it. "
-			}
+		if o, ok := s.At(at); ok && o.Skip == "" {
+			x.suggest("job", "backfill", x.name(), "--from", at.Format(time.RFC3339Nano),
+				"--to", at.Add(time.Microsecond).Format(time.RFC3339Nano))
+			return "To run it after all, backfill it. "
 		}
 	}
 	x.suggest("job", "trigger", x.name())
@@ -162,7 +158,7 @@ func (x *explainer) whenDue(e *job.Entry) string {
 // held reports whether a restore of the database keeps a run from starting.
 func (x *explainer) held(e job.Entry) bool {
 	pending := e.Status == job.StatusDue || e.Status == job.StatusPending || e.Status == job.StatusRetrying
-	return pending && !e.DueAt.Before(x.HeldFrom) && e.DueAt.Before(x.HeldUntil)
+	return pending && e.DueAt.Before(x.HeldUntil)
 }
 
 // readArchive says how to read the runs that ended on the day of the occurrence or the next one: a run may end later than
@@ -213,9 +209,6 @@ func (x *explainer) afterFailure(e *job.Entry) string {
 	}
 }
 
-const endRuns = "Let runs of the namespace end: resume paused queues, raise limits that they wait for, or cancel those that " +
-	"are not needed. Or ask the operator of the cluster to raise the quota."
-
 // afterSkip says how to avoid the skip the next time, and how to run a past occurrence.
 func (x *explainer) afterSkip(story Story) string {
 	if x.Job == nil {
@@ -248,8 +241,6 @@ func (x *explainer) afterSkip(story Story) string {
 	case job.ReasonRestored:
 		return "Check at the target whether it happened. If not: until the restore is accepted, an operator can run it with " +
 			"belfry restore accept. " + again
-	case job.ReasonLiveRuns:
-		return again + endRuns
 	case job.ReasonCalendar:
 		return again + "To run it at such a time, change the calendars of the schedule."
 	default:

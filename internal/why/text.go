@@ -173,7 +173,10 @@ func (x *explainer) cancelled(e job.Entry) string {
 // skipped says why an occurrence did not run.
 func (x *explainer) skipped(why job.Reason) string {
 	m, p := x.Definition.Missed, x.Definition.Policy
-	const down = "It did not run: no node served the job's partition when it was due, and "
+	down := "It did not run: no node served the job's partition when it was due, and "
+	if x.skipFor != "" {
+		down = "It did not run: nodes could not plan its schedule when it was due (" + x.skipFor + "), and "
+	}
 	switch why {
 	case job.ReasonMissed:
 		if m.Policy == job.MissedOnce {
@@ -211,8 +214,6 @@ func (x *explainer) skipped(why job.Reason) string {
 	case job.ReasonRestored:
 		return "It did not run: the database was restored to an earlier time, and whether this occurrence was delivered " +
 			"in the forgotten time is unknown."
-	case job.ReasonLiveRuns:
-		return "It did not run: its namespace had as many runs that had not ended as its quota allows (quota: live_runs)."
 	case job.ReasonDeleted:
 		return "It did not run: the job was deleted before it could start."
 	default:

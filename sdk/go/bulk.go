@@ -9,12 +9,16 @@ type Bulk struct {
 	Preview   *BulkPreview
 }
 
-// bulk returns the one of the two that the server sent.
-func bulk(operation *Operation, preview *BulkPreview, r response) (*Bulk, error) {
-	if preview != nil {
+// bulk asks for work on many jobs or runs.
+func (c *Client) bulk(ctx context.Context, path string, in any, dryRun bool, opts []CallOption) (*Bulk, error) {
+	if dryRun {
+		preview, err := post[BulkPreview](ctx, c, path, in, withKey(opts))
+		if err != nil {
+			return nil, err
+		}
 		return &Bulk{Preview: preview}, nil
 	}
-	operation, err := result(operation, r)
+	operation, err := post[Operation](ctx, c, path, in, withKey(opts))
 	if err != nil {
 		return nil, err
 	}
@@ -23,72 +27,40 @@ func bulk(operation *Operation, preview *BulkPreview, r response) (*Bulk, error)
 
 // PauseAll starts an operation that pauses all jobs of a filter.
 func (j Jobs) PauseAll(ctx context.Context, in PauseJobsRequest, opts ...CallOption) (*Bulk, error) {
-	r, err := j.api.PauseJobsWithResponse(ctx, nil, in, withKey(opts)...)
-	if err != nil {
-		return nil, err
-	}
-	return bulk(r.JSON202, r.JSON200, r)
+	return j.c.bulk(ctx, "/jobs:pause", in, in.DryRun, opts)
 }
 
 // ResumeAll starts an operation that resumes all jobs of a filter.
 func (j Jobs) ResumeAll(ctx context.Context, in JobsRequest, opts ...CallOption) (*Bulk, error) {
-	r, err := j.api.ResumeJobsWithResponse(ctx, nil, in, withKey(opts)...)
-	if err != nil {
-		return nil, err
-	}
-	return bulk(r.JSON202, r.JSON200, r)
+	return j.c.bulk(ctx, "/jobs:resume", in, in.DryRun, opts)
 }
 
 // TriggerAll starts an operation that runs all jobs of a filter once.
 func (j Jobs) TriggerAll(ctx context.Context, in JobsRequest, opts ...CallOption) (*Bulk, error) {
-	r, err := j.api.TriggerJobsWithResponse(ctx, nil, in, withKey(opts)...)
-	if err != nil {
-		return nil, err
-	}
-	return bulk(r.JSON202, r.JSON200, r)
+	return j.c.bulk(ctx, "/jobs:trigger", in, in.DryRun, opts)
 }
 
 // DeleteAll starts an operation that deletes all jobs of a filter.
 func (j Jobs) DeleteAll(ctx context.Context, in JobsRequest, opts ...CallOption) (*Bulk, error) {
-	r, err := j.api.DeleteJobsWithResponse(ctx, nil, in, withKey(opts)...)
-	if err != nil {
-		return nil, err
-	}
-	return bulk(r.JSON202, r.JSON200, r)
+	return j.c.bulk(ctx, "/jobs:delete", in, in.DryRun, opts)
 }
 
 // RelabelAll starts an operation that sets and removes labels of all jobs of a filter.
 func (j Jobs) RelabelAll(ctx context.Context, in RelabelJobsRequest, opts ...CallOption) (*Bulk, error) {
-	r, err := j.api.RelabelJobsWithResponse(ctx, nil, in, withKey(opts)...)
-	if err != nil {
-		return nil, err
-	}
-	return bulk(r.JSON202, r.JSON200, r)
+	return j.c.bulk(ctx, "/jobs:relabel", in, in.DryRun, opts)
 }
 
 // SpreadAll starts an operation that spreads all jobs of a filter over time.
 func (j Jobs) SpreadAll(ctx context.Context, in SpreadJobsRequest, opts ...CallOption) (*Bulk, error) {
-	r, err := j.api.SpreadJobsWithResponse(ctx, nil, in, withKey(opts)...)
-	if err != nil {
-		return nil, err
-	}
-	return bulk(r.JSON202, r.JSON200, r)
+	return j.c.bulk(ctx, "/jobs:spread", in, in.DryRun, opts)
 }
 
 // CancelAll starts an operation that cancels all live runs of a filter.
 func (r Runs) CancelAll(ctx context.Context, in CancelRunsRequest, opts ...CallOption) (*Bulk, error) {
-	out, err := r.api.CancelRunsWithResponse(ctx, nil, in, withKey(opts)...)
-	if err != nil {
-		return nil, err
-	}
-	return bulk(out.JSON202, out.JSON200, out)
+	return r.c.bulk(ctx, "/runs:cancel", in, in.DryRun, opts)
 }
 
 // RetryAll starts an operation that runs all ended runs of a filter again.
 func (r Runs) RetryAll(ctx context.Context, in RetryRunsRequest, opts ...CallOption) (*Bulk, error) {
-	out, err := r.api.RetryRunsWithResponse(ctx, nil, in, withKey(opts)...)
-	if err != nil {
-		return nil, err
-	}
-	return bulk(out.JSON202, out.JSON200, out)
+	return r.c.bulk(ctx, "/runs:retry", in, in.DryRun, opts)
 }

@@ -1,15 +1,93 @@
 package belfry
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
+	"net/url"
+	"slices"
+	"strings"
 	"time"
 )
 
+// Request is a request for Call.
+type Request struct {
+	Method string
+	Path   string // below /api/v1; escape names in it with PathEscape
+	Query  url.Values
+	Body   any // sent as JSON; a []byte is sent unchanged
+	Header map[string]string
+}
+
+// Call sends a request, for operations that the client has no method for. It decodes the response body into out, unless
+// out is nil. A *[]byte receives the body unchanged.
+func (c *Client) Call(ctx context.Context, q Request, out any) error {
+	r, err := c.request(ctx, q)
+	if err != nil {
+		return fmt.Errorf("belfry: %w", err)
+	}
+	response, err := c.doer.do(r)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return fmt.Errorf("belfry: read the response: %w", err)
+	}
+	switch out := out.(type) {
+	case nil:
+		return nil
+	case *[]byte:
+		*out = text
+		return nil
+	}
+	if err := json.Unmarshal(text, out); err != nil {
+		return fmt.Errorf("belfry: the response to %s %s is not what this client expects; is %s a Belfry server? %w",
+			q.Method, q.Path, c.base.Redacted(), err)
+	}
+	return nil
+}
+
+func (c *Client) request(ctx context.Context, q Request) (*http.Request, error) {
+	body, raw := q.Body.([]byte)
+	if q.Body != nil && !raw {
+		var err error
+		if body, err = json.Marshal(q.Body); err != nil {
+			return nil, err
+		}
+	}
+	to := c.base.String() + "/api/v1" + q.Path
+	if len(q.Query) > 0 {
+		to += "?" + q.Query.Encode()
+	}
+	r, err := http.NewRequestWithContext(ctx, q.Method, to, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	if q.Body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	for name, value := range q.Header {
+		r.Header.Set(name, value)
+	}
+	return r, nil
+}
+
+// PathEscape escapes a name for use in a path. It also escapes colons, because a colon separates a verb such
+// as :pause.
+func PathEscape(name string) string { return strings.ReplaceAll(url.PathEscape(name), ":", "%3A") }
+
+// IfMatch returns the If-Match header for a version of a job. If the job has another version by then, the
+// server rejects the change with the code precondition_failed.
+func IfMatch(version int32) string { return fmt.Sprintf(`"%d"`, version) }
+
 // CallOption changes a single call, for example IfVersion.
-type CallOption = RequestEditorFn
+type CallOption func(*Request)
 
 // IfVersion makes the server reject a change of a job with the code precondition_failed if the job has another version
 // by then.
@@ -23,9 +101,11 @@ func IdempotencyKey(key string) CallOption { return header(idempotencyKey, key) 
 const idempotencyKey = "Idempotency-Key"
 
 func header(name, value string) CallOption {
-	return func(_ context.Context, r *http.Request) error {
-		r.Header.Set(name, value)
-		return nil
+	return func(q *Request) {
+		if q.Header == nil {
+			q.Header = map[string]string{}
+		}
+		q.Header[name] = value
 	}
 }
 
@@ -34,30 +114,53 @@ func withKey(opts []CallOption) []CallOption {
 	return append([]CallOption{IdempotencyKey(rand.Text())}, opts...)
 }
 
-// response is a response of the generated client.
-type response interface{ Status() string }
-
-// result returns the decoded body of a response. It is nil if the response was not JSON.
-func result[T any](body *T, r response) (*T, error) {
-	if body == nil {
-		return nil, fmt.Errorf("belfry: the server answered %s, and not as Belfry does; "+
-			"is its URL right, and is there a proxy between?", r.Status())
+// call sends a request with the options of a call.
+func (c *Client) call(ctx context.Context, q Request, out any, opts []CallOption) error {
+	for _, o := range opts {
+		o(&q)
 	}
-	return body, nil
+	return c.Call(ctx, q, out)
 }
 
-// optional returns a pointer to a parameter, or nil if it has its zero value: then it is not sent.
-func optional[T comparable](v T) *T {
-	var zero T
-	if v == zero {
-		return nil
+// result sends a request, and returns the decoded response.
+func result[T any](ctx context.Context, c *Client, q Request, opts []CallOption) (*T, error) {
+	out := new(T)
+	if err := c.call(ctx, q, out, opts); err != nil {
+		return nil, err
 	}
-	return &v
+	return out, nil
 }
 
-func optionalTime(t time.Time) *time.Time {
+// get reads what is at a path.
+func get[T any](ctx context.Context, c *Client, path string, query url.Values, opts []CallOption) (*T, error) {
+	return result[T](ctx, c, Request{Method: http.MethodGet, Path: path, Query: query}, opts)
+}
+
+// post sends a body, which may be nil, to a path.
+func post[T any](ctx context.Context, c *Client, path string, body any, opts []CallOption) (*T, error) {
+	return result[T](ctx, c, Request{Method: http.MethodPost, Path: path, Body: body}, opts)
+}
+
+// put replaces what is at a path.
+func put[T any](ctx context.Context, c *Client, path string, body any, opts []CallOption) (*T, error) {
+	return result[T](ctx, c, Request{Method: http.MethodPut, Path: path, Body: body}, opts)
+}
+
+// params returns parameters from pairs of names and values. Those with an empty value are not sent.
+func params(pairs ...string) url.Values {
+	out := url.Values{}
+	for pair := range slices.Chunk(pairs, 2) {
+		if pair[1] != "" {
+			out.Set(pair[0], pair[1])
+		}
+	}
+	return out
+}
+
+// instant writes a time as a parameter, which is empty for the zero time.
+func instant(t time.Time) string {
 	if t.IsZero() {
-		return nil
+		return ""
 	}
-	return &t
+	return t.UTC().Format(time.RFC3339Nano)
 }

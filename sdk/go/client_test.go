@@ -187,7 +187,7 @@ func TestNamesInPaths(t *testing.T) {
 	_ = c.Jobs.Delete(t.Context(), name)
 	equal(t, "DELETE /api/v1/jobs/a%2Fb%3A%20c%3Apause%25", got)
 	_, _ = c.Jobs.Resume(t.Context(), name)
-	equal(t, "POST /api/v1/jobs/a%2Fb:%20c:pause%25:resume", got)
+	equal(t, "POST /api/v1/jobs/a%2Fb%3A%20c%3Apause%25:resume", got)
 	_ = c.Call(t.Context(), Request{Method: http.MethodGet, Path: "/jobs/" + PathEscape(name) + "/runs"}, nil)
 	equal(t, "GET /api/v1/jobs/a%2Fb%3A%20c%3Apause%25/runs", got)
 	_ = c.Call(t.Context(), Request{Method: http.MethodGet, Path: "/audit:verify"}, nil)
@@ -244,6 +244,67 @@ func TestReadme(t *testing.T) {
 	if !found || !strings.Contains(string(readme), "```go\npackage main\n"+string(program)+"```") {
 		t.Error("the README does not show examples/jobs/main.go")
 	}
+}
+
+// A filter sends the fields that are set, and nothing else.
+func TestFilters(t *testing.T) {
+	t.Parallel()
+	var got []string
+	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		got = append(got, r.URL.RequestURI())
+		_, _ = w.Write([]byte(`{"items":[]}`))
+	})
+	from := time.Date(2026, 1, 2, 3, 4, 5, 600, time.FixedZone("", 3600))
+	for range c.Runs.List(t.Context(), RunFilter{Job: "a&b", States: []RunState{RunStateFailed, RunStateCancelled}, DueFrom: from}) {
+		t.Error("an empty list has an item")
+	}
+	for range c.Jobs.List(t.Context(), JobFilter{Labels: map[string]string{"team": "x"}, WithRecent: true}) {
+		t.Error("an empty list has an item")
+	}
+	_, _ = c.Jobs.Preview(t.Context(), "x", 0)
+	equal(t, "/api/v1/runs?due_from=2026-01-02T02%3A04%3A05.0000006Z&job=a%26b&state=failed&state=cancelled "+
+		"/api/v1/jobs?include=recent&label=team%3Dx /api/v1/jobs/x/preview", strings.Join(got, " "))
+}
+
+// A dry run changes nothing, so it is never mistaken for an operation.
+func TestDryRuns(t *testing.T) {
+	t.Parallel()
+	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		var in JobsRequest
+		if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
+			t.Error(err)
+		}
+		if in.DryRun {
+			_, _ = w.Write([]byte(`{"total":3}`))
+			return
+		}
+		w.WriteHeader(http.StatusAccepted)
+		_, _ = w.Write([]byte(`{"id":"op_1"}`))
+	})
+	preview, err := c.Jobs.ResumeAll(t.Context(), JobsRequest{DryRun: true})
+	equal(t, nil, err)
+	equal(t, true, preview.Operation == nil && preview.Preview != nil)
+	begun, err := c.Jobs.ResumeAll(t.Context(), JobsRequest{})
+	equal(t, nil, err)
+	equal(t, "op_1", begun.Operation.ID)
+	_, err = c.DeadLetters.RedriveAll(t.Context(), OperationRequest{DryRun: true})
+	equal(t, true, err != nil)
+}
+
+// A schedule may be a string or settings, and is sent as it was read.
+func TestSchedules(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{`"0 9 * * 1-5"`, `{"cron":"30 2 * * *","timezone":"America/New_York"}`} {
+		var s Schedule
+		equal(t, nil, json.Unmarshal([]byte(text), &s))
+		equal(t, true, s.Text != "" || s.Timezone == "America/New_York")
+		again, err := json.Marshal(s)
+		equal(t, nil, err)
+		equal(t, text, string(again))
+	}
+	patch, err := json.Marshal(JobPatch{})
+	equal(t, nil, err)
+	equal(t, "{}", string(patch))
 }
 
 // Calls that create something have an idempotency key, so they are repeated after 503. A key of the caller replaces it.

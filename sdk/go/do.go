@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -26,13 +25,10 @@ type doer struct {
 	insecure   bool
 }
 
-// Do implements HttpRequestDoer for the generated client.
-func (d *doer) Do(r *http.Request) (*http.Response, error) {
+func (d *doer) do(r *http.Request) (*http.Response, error) {
 	ctx := r.Context()
-	r = r.Clone(ctx)
 	r.Header.Set("Authorization", "Bearer "+d.key)
 	r.Header.Set("User-Agent", d.agent)
-	escapeColons(r)
 	for try := 1; ; try++ {
 		response, err := d.http.Do(r)
 		if err != nil {
@@ -46,10 +42,8 @@ func (d *doer) Do(r *http.Request) (*http.Response, error) {
 		if !retry || try >= d.tries || !safe(r, response.StatusCode) || !pause(ctx, wait) {
 			return nil, p // more useful than the error of ctx
 		}
-		if r.GetBody != nil {
-			if r.Body, err = r.GetBody(); err != nil {
-				return nil, p
-			}
+		if r.Body, err = r.GetBody(); err != nil {
+			return nil, p
 		}
 	}
 }
@@ -57,11 +51,8 @@ func (d *doer) Do(r *http.Request) (*http.Response, error) {
 // safe reports whether a request may be repeated: it changes nothing, the server rejected it before it
 // processed it, or it has an idempotency key.
 func safe(r *http.Request, status int) bool {
-	if r.Body != nil && r.Body != http.NoBody && r.GetBody == nil {
-		return false // the body cannot be read again
-	}
 	return r.Method == http.MethodGet || r.Method == http.MethodHead ||
-		status == http.StatusTooManyRequests || r.Header.Get("Idempotency-Key") != ""
+		status == http.StatusTooManyRequests || r.Header.Get(idempotencyKey) != ""
 }
 
 // retryWait reports whether a retry may succeed, and how long to wait before it.
@@ -89,23 +80,6 @@ func pause(ctx context.Context, d time.Duration) bool {
 		return false
 	case <-t.C:
 		return true
-	}
-}
-
-// escapeColons escapes the colons of names, which the generated client does not. Only a POST has a verb after
-// a colon.
-func escapeColons(r *http.Request) {
-	if r.Method == http.MethodPost {
-		return
-	}
-	path := r.URL.EscapedPath()
-	_, name, ok := strings.Cut(path, "/api/v1/")
-	if !ok {
-		return
-	}
-	if slash := strings.IndexByte(name, '/'); slash >= 0 && strings.Contains(name[slash:], ":") {
-		head := len(path) - len(name) + slash
-		r.URL.RawPath = path[:head] + strings.ReplaceAll(path[head:], ":", "%3A")
 	}
 }
 

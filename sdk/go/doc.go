@@ -6,8 +6,8 @@
 //	run, err = client.Runs.Wait(ctx, run.ID)
 //
 // A [Client] has a service for each kind of thing: Jobs, Runs, Queues, DeadLetters, Operations, Secrets and Keys. It
-// adds the API key, repeats requests where that is safe, and iterates over pages. client.gen.go, which is generated
-// from api/openapi.yaml, has the types and, behind [Client.Generated], a method for each operation of the API.
+// adds the API key, repeats requests where that is safe, and iterates over pages. [Client.Call] and [Client.List] reach
+// the operations that no service has. The types in models.gen.go are generated from api/openapi.yaml.
 //
 // A response that is not a success is an error of type *[Problem]. Switch on its Code, which never changes:
 //

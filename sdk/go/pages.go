@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"iter"
 	"maps"
-	"net/http"
 	"net/url"
 )
 
@@ -33,20 +32,37 @@ func Pages[T any](fetch func(token string) (items []T, next string, err error)) 
 	}
 }
 
-// List iterates over all items of a list as raw JSON, for lists that this version of the client has no method
-// for. path is below /api/v1.
+// List iterates over all items of a list as raw JSON, for lists that the client has no method for. path is below
+// /api/v1.
 func (c *Client) List(ctx context.Context, path string, query url.Values) iter.Seq2[json.RawMessage, error] {
-	return Pages(func(token string) ([]json.RawMessage, string, error) {
-		var page struct {
-			Items []json.RawMessage `json:"items"`
-			Next  string            `json:"next_page_token"`
-		}
-		q := url.Values{}
-		maps.Copy(q, query)
+	return list[json.RawMessage](ctx, c, path, query, nil)
+}
+
+func list[T any](ctx context.Context, c *Client, path string, query url.Values, opts []CallOption) iter.Seq2[T, error] {
+	return Pages(func(token string) ([]T, string, error) {
+		q := maps.Clone(query)
 		if token != "" {
-			q.Set("page_token", token)
+			q = url.Values{"page_token": {token}}
+			maps.Copy(q, query)
 		}
-		err := c.Call(ctx, Request{Method: http.MethodGet, Path: path, Query: q}, &page)
-		return page.Items, page.Next, err
+		page, err := get[page[T]](ctx, c, path, q, opts)
+		if err != nil {
+			return nil, "", err
+		}
+		return page.Items, page.Next, nil
 	})
+}
+
+// items reads a list that has a single page.
+func items[T any](ctx context.Context, c *Client, path string, query url.Values, opts []CallOption) ([]T, error) {
+	out, err := get[page[T]](ctx, c, path, query, opts)
+	if err != nil {
+		return nil, err
+	}
+	return out.Items, nil
+}
+
+type page[T any] struct {
+	Items []T    `json:"items"`
+	Next  string `json:"next_page_token"`
 }

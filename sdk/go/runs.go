@@ -3,19 +3,19 @@ package belfry
 import (
 	"context"
 	"iter"
+	"net/http"
 	"time"
 )
 
 // Runs reads, cancels and repeats runs.
-type Runs struct{ api *ClientWithResponses }
+type Runs struct{ c *Client }
+
+// path returns the path of a run, or of a verb for it.
+func (r Runs) path(run, verb string) string { return "/runs/" + PathEscape(run) + verb }
 
 // Get reads a run with its attempts.
 func (r Runs) Get(ctx context.Context, run string, opts ...CallOption) (*RunDetail, error) {
-	got, err := r.api.GetRunWithResponse(ctx, run, opts...)
-	if err != nil {
-		return nil, err
-	}
-	return result(got.JSON200, got)
+	return get[RunDetail](ctx, r.c, r.path(run, ""), nil, opts)
 }
 
 // RunFilter selects runs. A field with its zero value selects all.
@@ -31,26 +31,13 @@ type RunFilter struct {
 
 // List iterates over the runs that a filter selects.
 func (r Runs) List(ctx context.Context, f RunFilter, opts ...CallOption) iter.Seq2[Run, error] {
-	in := ListRunsParams{
-		Job: optional(f.Job), Reason: optional(f.Reason), Queue: optional(f.Queue),
-		DueFrom: optionalTime(f.DueFrom), DueTo: optionalTime(f.DueTo),
-		EndedFrom: optionalTime(f.EndedFrom), EndedTo: optionalTime(f.EndedTo),
+	query := params("job", f.Job, "reason", f.Reason, "queue", f.Queue,
+		"due_from", instant(f.DueFrom), "due_to", instant(f.DueTo),
+		"ended_from", instant(f.EndedFrom), "ended_to", instant(f.EndedTo))
+	for _, s := range f.States {
+		query.Add("state", string(s))
 	}
-	if len(f.States) > 0 {
-		in.State = &f.States
-	}
-	return Pages(func(token string) ([]Run, string, error) {
-		in.PageToken = optional(token)
-		got, err := r.api.ListRunsWithResponse(ctx, &in, opts...)
-		if err != nil {
-			return nil, "", err
-		}
-		page, err := result(got.JSON200, got)
-		if err != nil {
-			return nil, "", err
-		}
-		return page.Items, page.NextPageToken, nil
-	})
+	return list[Run](ctx, r.c, "/runs", query, opts)
 }
 
 // waitPause is how often Wait reads a run.
@@ -71,39 +58,25 @@ func (r Runs) Wait(ctx context.Context, run string, opts ...CallOption) (*RunDet
 
 // Cancel cancels a run. If it is in progress, its target is interrupted.
 func (r Runs) Cancel(ctx context.Context, run string, opts ...CallOption) (*CancelledRun, error) {
-	got, err := r.api.CancelRunWithResponse(ctx, run, opts...)
-	if err != nil {
-		return nil, err
-	}
-	return result(got.JSON200, got)
+	return post[CancelledRun](ctx, r.c, r.path(run, ":cancel"), nil, opts)
 }
 
 // Retry repeats a run that has ended, with the same id.
 func (r Runs) Retry(ctx context.Context, run string, opts ...CallOption) (*RunDetail, error) {
-	got, err := r.api.RetryRunWithResponse(ctx, run, nil, withKey(opts)...)
-	if err != nil {
-		return nil, err
-	}
-	return result(got.JSON202, got)
+	return post[RunDetail](ctx, r.c, r.path(run, ":retry"), nil, withKey(opts))
 }
 
 // Complete reports that a run, which its target accepted with 202, has succeeded.
 func (r Runs) Complete(ctx context.Context, run string, in SuccessReport, opts ...CallOption) error {
-	_, err := r.api.CompleteRunWithResponse(ctx, run, in, opts...)
-	return err
+	return r.c.call(ctx, Request{Method: http.MethodPost, Path: r.path(run, ":complete"), Body: in}, nil, opts)
 }
 
 // Fail reports that a run, which its target accepted with 202, has failed.
 func (r Runs) Fail(ctx context.Context, run string, in FailureReport, opts ...CallOption) error {
-	_, err := r.api.FailRunWithResponse(ctx, run, in, opts...)
-	return err
+	return r.c.call(ctx, Request{Method: http.MethodPost, Path: r.path(run, ":fail"), Body: in}, nil, opts)
 }
 
 // Heartbeat reports that the target still works on a run that it accepted with 202.
 func (r Runs) Heartbeat(ctx context.Context, run string, opts ...CallOption) (*ReportDeadline, error) {
-	got, err := r.api.HeartbeatRunWithResponse(ctx, run, opts...)
-	if err != nil {
-		return nil, err
-	}
-	return result(got.JSON200, got)
+	return post[ReportDeadline](ctx, r.c, r.path(run, ":heartbeat"), nil, opts)
 }

@@ -10,14 +10,18 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	amqp091 "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/belfry-dev/belfry/internal/access"
 )
 
 // brokerKind creates a destination for messages, and reads what is there.
 type brokerKind struct {
 	service, target string
-	config          func(address string) string
+	broker          access.Broker // without its server
+	config          string        // of the job, which names the broker
 	make            func(t *testing.T, address string)
 	// read returns how often each run is there, by its id.
 	read func(t *testing.T, address string) map[string]int
@@ -27,22 +31,25 @@ const destination = "runs" // topic, stream or queue
 
 var brokerKinds = map[string]brokerKind{
 	"Kafka": {
-		service: "kafka", target: "kafka", make: makeTopic, read: readTopic,
-		config: func(a string) string { return fmt.Sprintf(`{"servers": [%q], "topic": %q}`, a, destination) },
+		service: "kafka", target: "kafka", make: makeTopic, read: readTopic, config: `{"broker": "b", "topic": "runs"}`,
 	},
 	"NATS": {
-		service: "nats", target: "nats", make: makeStream, read: readStream,
-		config: func(a string) string { return fmt.Sprintf(`{"servers": [%q], "subject": %q}`, a, destination) },
+		service: "nats", target: "nats", make: makeStream, read: readStream, config: `{"broker": "b", "subject": "runs"}`,
 	},
 	"RabbitMQ": {
 		service: "rabbitmq", target: "amqp", make: makeQueue, read: readQueue,
-		config: func(a string) string {
-			return fmt.Sprintf(
-				`{"servers": [%q], "routing_key": %q, "user": "belfry", "password": {"secret": "rabbitmq"}}`, a,
-				destination,
-			)
+		config: `{"broker": "b", "routing_key": "runs"}`,
+		broker: access.Broker{
+			Config: access.BrokerConfig{User: "belfry"}, Credentials: access.BrokerCredentials{Password: "belfry"},
 		},
 	},
+}
+
+// set sets the broker that jobs name, as its operator does.
+func (k brokerKind) set(c *cluster, address string) {
+	b := k.broker
+	b.Name, b.Kind, b.Config.Servers = "b", k.target, []string{address}
+	require.NoError(c.t, c.store.PutBroker(c.t.Context(), &b))
 }
 
 func makeTopic(t *testing.T, address string) {
@@ -57,6 +64,36 @@ func makeTopic(t *testing.T, address string) {
 	answer, err := r.RequestWith(t.Context(), client)
 	require.NoError(t, err)
 	require.Zero(t, answer.Topics[0].ErrorCode)
+	// The controller answers before the broker has loaded the topic.
+	require.Eventually(t, func() bool {
+		_, err := topicEnd(t.Context(), client)
+		return err == nil
+	}, time.Minute, 50*time.Millisecond)
+}
+
+// topicEnd counts the records of the topic.
+func topicEnd(ctx context.Context, client *kgo.Client) (records int64, err error) {
+	r := kmsg.NewPtrListOffsetsRequest()
+	topic := kmsg.NewListOffsetsRequestTopic()
+	topic.Topic = destination
+	for p := range int32(6) {
+		one := kmsg.NewListOffsetsRequestTopicPartition()
+		one.Partition, one.Timestamp = p, -1
+		topic.Partitions = append(topic.Partitions, one)
+	}
+	r.Topics = append(r.Topics, topic)
+	for _, shard := range client.RequestSharded(ctx, r) {
+		if shard.Err != nil {
+			return 0, shard.Err
+		}
+		for _, p := range shard.Resp.(*kmsg.ListOffsetsResponse).Topics[0].Partitions {
+			if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
+				return 0, err
+			}
+			records += p.Offset
+		}
+	}
+	return records, nil
 }
 
 // readTopic reads up to the current end of the topic.
@@ -67,22 +104,8 @@ func readTopic(t *testing.T, address string) map[string]int {
 		kgo.FetchMaxWait(100*time.Millisecond))
 	require.NoError(t, err)
 	defer client.Close()
-	ends := kmsg.NewPtrListOffsetsRequest()
-	topic := kmsg.NewListOffsetsRequestTopic()
-	topic.Topic = destination
-	for p := range int32(6) {
-		one := kmsg.NewListOffsetsRequestTopicPartition()
-		one.Partition, one.Timestamp = p, -1
-		topic.Partitions = append(topic.Partitions, one)
-	}
-	ends.Topics = append(ends.Topics, topic)
-	left := int64(0)
-	for _, shard := range client.RequestSharded(t.Context(), ends) {
-		require.NoError(t, shard.Err)
-		for _, p := range shard.Resp.(*kmsg.ListOffsetsResponse).Topics[0].Partitions {
-			left += p.Offset
-		}
-	}
+	left, err := topicEnd(t.Context(), client)
+	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for left > 0 {

@@ -39,17 +39,11 @@ func testBroker(t *testing.T, kind brokerKind) {
 	require.NoError(t, err)
 	text, err := keys.Text()
 	require.NoError(t, err)
-	c := newCluster(t, setup{nodes: 2, api: true, env: []string{
-		"BELFRY_SECRETS_KEYSET=" + text, "BELFRY_TARGETS_KINDS=" + kind.target,
-	}})
+	c := newCluster(t, setup{nodes: 2, api: true, env: []string{"BELFRY_SECRETS_KEYSET=" + text}})
 	c.store = pgtest.StoreOf(postgres.New(c.pool, postgres.Options{Sealer: keys}))
-	_, err = c.store.PutSecret(t.Context(), access.SecretParams{
-		Namespace: access.DefaultNamespace, Name: "rabbitmq", Value: access.Secret{Values: []string{"belfry"}},
-		Actor: "test",
-	})
-	require.NoError(t, err)
+	kind.set(c, b.proxy.Address())
 	c.create(f.jobs, f.duration(), func(_ int, in *job.NewJob) {
-		in.Definition.Target = job.Target{Kind: kind.target, Config: json.RawMessage(kind.config(b.proxy.Address()))}
+		in.Definition.Target = job.Target{Kind: kind.target, Config: json.RawMessage(kind.config)}
 		in.Definition.Retry = job.Retry{
 			MaxAttempts: 100, Backoff: job.BackoffFixed, Base: job.Duration(250 * time.Millisecond),
 		}

@@ -148,7 +148,7 @@ func (d *database) command(name string, args ...string) *exec.Cmd {
 
 // start starts the server on its data. It returns when the server accepted connections.
 func (d *database) start(ctx context.Context) (accepted time.Time, err error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	// PostgreSQL does not start while a process of the previous server lives. It cannot always know: a zombie counts as
 	// alive.

@@ -265,7 +265,7 @@ var doctorFaults = []doctorFault{
 	}},
 	{"restore", doctor.Warning, func(p *patient) func() {
 		p.sql(`UPDATE cluster SET held_until = '2020-01-01Z'`)
-		return func() { p.sql(`UPDATE cluster SET held_until = held_from`) }
+		return func() { p.sql(`UPDATE cluster SET held_until = '-infinity'`) }
 	}},
 	{"archive-store", doctor.Failure, func(p *patient) func() {
 		return p.asked("BELFRY_ARCHIVE_URL=file:///dev/null")

@@ -18,7 +18,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres/pool"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 // bothUp is how long the new primary and the revived old one are both up.
@@ -279,7 +279,7 @@ func (c *cluster) drillFailovers(
 func TestOldPrimaryIsRefused(t *testing.T) {
 	t.Parallel()
 	group := newReplicas(t, false)
-	p, err := pool.Open(t.Context(), group.urlOf("belfry", false), pool.Options{Connections: 2})
+	p, err := store.Open(t.Context(), group.urlOf("belfry", false), store.Options{Connections: 2})
 	require.NoError(t, err)
 	defer p.Close()
 	require.NoError(t, p.Ping(t.Context()))

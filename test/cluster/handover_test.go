@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/postgres"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 // handOver moves a quarter of the partitions to another live node, with the two statements that nodes use: release in
@@ -58,7 +58,7 @@ func TestHandover(t *testing.T) {
 	moved := 0
 	every(f.duration(), f.faults, func(int) {
 		n, err := c.handOver(t.Context())
-		if postgres.Code(err) != "55P03" { // a claim took longer than a second: a node retries later
+		if store.Code(err) != "55P03" { // a claim took longer than a second: a node retries later
 			require.NoError(t, err)
 		}
 		moved += n

@@ -25,8 +25,9 @@ func TestHotTopic(t *testing.T) {
 	b := newBrokerServer(t, kind.service)
 	kind.make(t, b.address())
 	c := newCluster(t, setup{nodes: 2, env: []string{
-		"BELFRY_SLOTS=4000", "BELFRY_CONNECTIONS=8", "BELFRY_TARGETS_KINDS=" + kind.target,
+		"BELFRY_SLOTS=4000", "BELFRY_CONNECTIONS=8",
 	}})
+	kind.set(c, b.proxy.Address())
 	due := c.now().Add(time.Duration(20+runs/2500) * time.Second).Truncate(time.Second)
 	c.end = due
 	const chunk = 1000
@@ -38,7 +39,7 @@ func TestHotTopic(t *testing.T) {
 			order.Jobs = append(order.Jobs, job.NewJob{Definition: job.Definition{
 				Name: fmt.Sprintf("job-%d", i), Schedule: schedule.Spec{At: at.Format(time.RFC3339Nano)},
 				Payload: json.RawMessage(fmt.Sprintf(`{"n": %d}`, i)),
-				Target:  job.Target{Kind: kind.target, Config: json.RawMessage(kind.config(b.proxy.Address()))},
+				Target:  job.Target{Kind: kind.target, Config: json.RawMessage(kind.config)},
 			}})
 		}
 		made, err := c.store.CreateJobs(t.Context(), order)

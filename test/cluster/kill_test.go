@@ -15,17 +15,18 @@ import (
 // TestKill9: nodes are killed at random while runs are due. No run is lost.
 func TestKill9(t *testing.T) {
 	t.Parallel()
-	f := form{faults: 20, seconds: 15, jobs: 50}.long()
-	c := newCluster(t, setup{nodes: 3})
-	c.create(f.jobs, f.duration())
-	c.killAtRandom(f)
-	c.finish(3 * time.Minute)
-	r := c.check()
+	f := form{faults: 20, seconds: 15, jobs: 50}.long() // `make cluster FAULT=Kill9 KILLS=200` sets other numbers
+	c := newCluster(t, setup{nodes: 3})                 // processes, on the database server that all tests share
+	c.create(f.jobs, f.duration())                      // 50 jobs × 15 seconds: 750 runs must happen
+	c.killAtRandom(f)                                   // SIGKILL, and another node starts
+	c.finish(3 * time.Minute)                           // until each run has ended, however late
+	r := c.check()                                      // the oracle's runs = the ledger = what the sink received
 	t.Logf("lateness %s", c.lateness())
 	t.Log(c.exposure())
 	t.Log(r)
 	c.clean(r)
 
+	// The product's own audit must find what is taken away by hand.
 	c.stop()
 	tag, err := c.pool.Exec(t.Context(), `
 DELETE FROM run_history WHERE (tableoid, ctid) IN (SELECT tableoid, ctid FROM run_history ORDER BY random() LIMIT 20)`)

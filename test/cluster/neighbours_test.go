@@ -27,7 +27,7 @@ type attack struct {
 
 func (a *attacker) attacks() []attack {
 	held := func(n int) func(effect) bool { return func(c effect) bool { return c.Held >= n } }
-	hosts, settings, idle := number("HOSTS", 100), number("SETTINGS", 50), number("IDLE", 200)
+	hosts, idle := number("HOSTS", 100), number("IDLE", 200)
 	keys, bodies, flood := number("KEYS", 5), number("BODIES", 20), number("FLOOD", 500)
 	polls := keys * number("POLLS", 10)
 	return []attack{
@@ -35,7 +35,6 @@ func (a *attacker) attacks() []attack {
 		{"runs", "runs/s, answered in 50 ms", number("UNCONFIRMED", 100), a.answered, func(c effect) bool { return c.Done > 0 }},
 		{"hosts", "silent hosts", hosts, a.silentHosts, held(hosts / 4)},
 		{"broker", "runs/s, never confirmed", number("UNCONFIRMED", 100), a.unconfirmed, func(c effect) bool { return c.Done > 0 }},
-		{"settings", "broker settings", settings, a.settings, held(settings / 4)},
 		{"polls", fmt.Sprintf("long polls of %d keys", keys), polls, a.longPolls, held(polls / 4)},
 		{"requests", "requests/s, refused", number("REQUESTS", 50), a.requests, func(c effect) bool { return c.Refused > 0 }},
 		{"idle", "idle connections", idle, a.idle, held(idle / 4)},
@@ -124,7 +123,7 @@ func TestNeighbours(t *testing.T) {
 	}
 	slots := number("SLOTS", 60)
 	s := setup{nodes: 3, api: true, slow: immediately, env: []string{
-		fmt.Sprintf("BELFRY_SLOTS=%d", slots), "BELFRY_TARGETS_KINDS=http,worker,nats",
+		fmt.Sprintf("BELFRY_SLOTS=%d", slots),
 		"BELFRY_API_CONNECTIONS=2", // as for a database with few cores: each connection of the three nodes competes for them
 	}}
 	if long { // its own, because other programs may use the one that tests share

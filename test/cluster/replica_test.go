@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/clock"
-	"github.com/belfry-dev/belfry/internal/postgres"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 // replica is one of the servers of a replicated database. Nodes and standbys reach it through its proxy.
@@ -121,7 +121,7 @@ func ask[T any](ctx context.Context, s *replica, sql string) (value T, err error
 	defer func() { _ = c.Close(context.WithoutCancel(ctx)) }()
 	for {
 		err = c.QueryRow(ctx, sql).Scan(&value)
-		if postgres.Code(err) != "40001" {
+		if store.Code(err) != "40001" {
 			return value, err
 		}
 	}

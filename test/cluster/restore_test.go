@@ -160,7 +160,7 @@ func newRestored(t *testing.T) *restored {
 	for range 2 {
 		c.nodes = append(c.nodes, c.start())
 	}
-	r.await(`SELECT held_until > held_from FROM cluster`)
+	r.await(`SELECT held_until > '-infinity' FROM cluster`)
 	require.NoError(t, c.pool.QueryRow(t.Context(), `SELECT restored_from, restored_until FROM cluster`).
 		Scan(&r.from, &r.until))
 	require.WithinDuration(t, target, r.from, 5*time.Second)
@@ -195,7 +195,7 @@ func (r *restored) run(d time.Duration) {
 	r.c.end = r.c.now().Add(d).Truncate(time.Second)
 	r.await(`
 SELECT now() > $1 AND NOT EXISTS (SELECT FROM cursor WHERE next_due_at < $1) AND NOT EXISTS (
-    SELECT FROM run, cluster WHERE due_at < $1 AND (due_at < held_from OR due_at >= held_until))`, r.c.end)
+    SELECT FROM run, cluster WHERE due_at < $1 AND due_at >= held_until)`, r.c.end)
 }
 
 // accept runs the command of an operator, until nodes have done what has to come first.
@@ -214,14 +214,13 @@ func (r *restored) accept(occurrences string) {
 	list, err := command("accept")
 	require.NoError(r.c.t, err, list)
 	require.Contains(r.c.t, list, "job-0")
-	from, to := r.from.UTC().Format(time.RFC3339Nano), r.until.UTC().Format(time.RFC3339Nano)
 	require.NoError(r.c.t, until(r.c.t.Context(), func() bool {
 		<-time.After(time.Second)
-		text, err = command("accept", "--from", from, "--to", to, "--occurrences", occurrences)
+		text, err = command("accept", "--occurrences", occurrences)
 		return err == nil || !strings.Contains(text, "try again")
 	}))
 	require.NoError(r.c.t, err, text)
-	require.Contains(r.c.t, text, "accepted up to "+to)
+	require.Contains(r.c.t, text, "accepted: ")
 }
 
 // verify checks the chain of the audit log from a mark on.

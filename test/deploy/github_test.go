@@ -29,7 +29,7 @@ func workflows(t *testing.T) []string {
 	t.Helper()
 	files, err := filepath.Glob("../../.github/workflows/*.yaml")
 	require.NoError(t, err)
-	require.Len(t, files, 2)
+	require.Len(t, files, 3)
 	return files
 }
 
@@ -56,6 +56,10 @@ func TestWorkflowsCallWhatExists(t *testing.T) {
 	}
 	require.Contains(t, all, ".ci/run\n")
 	require.Contains(t, all, "make release ")
+	// What .ci/run leaves out.
+	for _, long := range []string{"test-race ", "test-pg18 ALL=1", "cluster-all", "schemathesis", "test-ui AXE=all", "test-deploy-all"} {
+		require.Contains(t, all, "make "+long)
+	}
 }
 
 // checkCommand fails if a command is neither a program of the repository, nor a target of make, nor git.

@@ -38,9 +38,20 @@ await() {
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git -C "$here" log -1 --format=%ct)}
 export SOURCE_DATE_EPOCH
 
-# program FILE: the program as packages and images ship it, as version 0.1.0. BELFRY_BINARY names one that is built already.
+# Two parts of the tests may use what another one has built, so that it is built once and is the same: BELFRY_DIST is the
+# directory of a release, BELFRY_OCI that of its image, and BELFRY_BINARY names the program.
+
+# program FILE: the program as packages and images ship it, as version 0.1.0.
 program() {
-  if [[ -n ${BELFRY_BINARY:-} ]]; then cp "$BELFRY_BINARY" "$1"; else BELFRY_TAGS=server "$here/dev/static" 0.1.0 "$1"; fi
+  if [[ -n ${BELFRY_BINARY:-} ]]; then
+    cp "$BELFRY_BINARY" "$1"
+  elif [[ -n ${BELFRY_DIST:-} ]]; then
+    dpkg-deb --extract "$BELFRY_DIST/belfry_0.1.0-1_amd64.deb" "$work/deb"
+    mv "$work/deb/usr/bin/belfry" "$1"
+    rm -r "$work/deb"
+  else
+    BELFRY_TAGS=server "$here/dev/static" 0.1.0 "$1"
+  fi
 }
 
 # commands NAME: the commands of docs/guide/install.md in blocks of this name.

@@ -20,9 +20,11 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/app"
 	"github.com/belfry-dev/belfry/internal/config"
 	"github.com/belfry-dev/belfry/internal/pgtest"
+	"github.com/belfry-dev/belfry/internal/postgres"
 	"github.com/belfry-dev/belfry/internal/seal"
 )
 
@@ -53,10 +55,14 @@ func startCluster(t *testing.T) *cluster {
 	keyset, err := keys.Text()
 	require.NoError(t, err)
 
+	for name, kind := range map[string]string{"orders": "kafka", "events": "nats", "rabbit": "amqp"} {
+		b := access.Broker{Name: name, Kind: kind, Config: access.BrokerConfig{Servers: []string{"127.0.0.1:1"}}}
+		require.NoError(t, pgtest.StoreOf(postgres.New(pool, postgres.Options{})).PutBroker(t.Context(), &b))
+	}
 	conf := app.Config{Config: config.Default(), Version: "docs"}
 	conf.DatabaseURL, conf.Listen, conf.Name, conf.Connections = server, "127.0.0.1:0", "docs", 10
 	conf.Targets.Allow, conf.Secrets.Keyset, conf.Drain = "127.0.0.0/8", keyset, time.Second
-	conf.Targets.Kinds, conf.Canary = config.Kinds, false
+	conf.Canary = false
 	conf.OIDC.Issuer = "https://login.example.com" // no test logs in, so it is not called
 	ctx, stop := context.WithCancel(t.Context())
 	started, ended := make(chan string, 1), make(chan error, 1)

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -34,8 +35,36 @@ func TestEveryPackageIsExplained(t *testing.T) {
 	entries, err := os.ReadDir(filepath.Join(root, "internal"))
 	require.NoError(t, err)
 	for _, e := range entries {
-		if !strings.Contains(page, "| `internal/"+e.Name()+"` |") {
+		if e.IsDir() && !strings.Contains(page, "| `internal/"+e.Name()+"` |") {
 			t.Errorf("docs/architecture.md does not explain internal/%s", e.Name())
+		}
+	}
+}
+
+var (
+	namedPath = regexp.MustCompile("`((?:api|cmd|deploy|dev|docs|internal|sdk|test|web)/[A-Za-z0-9_./-]+)`")
+	link      = regexp.MustCompile(`\]\(([^)#:\s]+)(?:#[^)]*)?\)`)
+)
+
+// TestEveryPathExists: what pages name and link to is there. Paths are relative to the root, links to their page.
+func TestEveryPathExists(t *testing.T) {
+	t.Parallel()
+	for _, name := range pages(t) {
+		if name == "CHANGELOG.md" {
+			continue // history
+		}
+		exists := func(path string) {
+			if _, err := os.Stat(filepath.Join(root, path)); err != nil {
+				t.Errorf("%s names %s, which does not exist", name, path)
+			}
+		}
+		for _, m := range namedPath.FindAllStringSubmatch(readPage(t, name), -1) {
+			if !strings.Contains(m[1], "NAME") { // stands for any of several
+				exists(m[1])
+			}
+		}
+		for _, m := range link.FindAllStringSubmatch(readPage(t, name), -1) {
+			exists(filepath.Join(filepath.Dir(name), m[1]))
 		}
 	}
 }

@@ -26,7 +26,7 @@ func setup(t *testing.T) (*belfry.Client, string) {
 	s := server.New(server.Options{
 		Keys: store, Jobs: store, Verbs: store, Versions: store, Ledger: store, Load: store, Stories: store,
 		DeadLetters: store, Operations: store,
-		Queues: store, Secrets: store, Cluster: store, Audit: store, Quotas: store, Version: "test",
+		Queues: store, Secrets: store, Cluster: store, Audit: store, Quotas: store, Brokers: store, Version: "test",
 		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})
 	web := httptest.NewServer(s.Handler())
@@ -59,9 +59,7 @@ func TestTheLifeOfAJob(t *testing.T) {
 	require.Equal(t, created.ID, got.ID)
 	require.Equal(t, belfry.JobStateActive, got.State)
 	require.EqualValues(t, 7, got.Retry.MaxAttempts)
-	spec, err := got.Schedule.AsScheduleSpec()
-	require.NoError(t, err)
-	require.Equal(t, belfry.ScheduleSpec{Cron: "0 2 * * *", Timezone: "Europe/Berlin"}, spec)
+	require.Equal(t, belfry.Cron("0 2 * * *", "Europe/Berlin"), got.Schedule)
 
 	for _, s := range []belfry.Schedule{
 		belfry.Every(90 * time.Second), belfry.At(time.Date(2127, 1, 2, 3, 4, 5, 0, time.UTC)),

@@ -1,10 +1,11 @@
 import axe from 'axe-core';
-import type { Page } from '@playwright/test';
+import type { Page, Route } from '@playwright/test';
 import { call, expect, go, login, place, settled, test } from './fixture';
 
 // Every screen in every state, light and dark, on a desktop and on a phone: no finding of axe from WCAG 2.0 A to 2.2 AA, and no page
 // that scrolls sideways. A theme changes colours only, so the dark one is checked by the rules about colours. On a phone, only the
-// content is checked by axe; AXE=all checks every state there too.
+// content is checked by axe. In other states than the content, screens show the same few components in the same frame: they are
+// checked in both themes and with the frame on some screens, and without both on all others. AXE=all checks everything everywhere.
 
 const tags = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'];
 const colours = ['color-contrast', 'link-in-text-block'];
@@ -20,12 +21,14 @@ const findings = (page: Page, runOnly: string[], part?: string): Promise<string[
 
 const all = process.env.AXE === 'all';
 
+type Scope = { phone?: boolean; dark?: boolean; part?: string | undefined };
+
 /** Checks what the page shows now, or a part of it, in both themes and both sizes. */
-async function check(page: Page, what: string, phone = true, part?: string): Promise<void> {
+async function check(page: Page, what: string, { phone = true, dark = true, part }: Scope = {}): Promise<void> {
   if (!(await page.evaluate(() => 'axe' in window))) await page.evaluate(axe.source);
   for (const [size, viewport] of Object.entries(sizes)) {
     await page.setViewportSize(viewport);
-    const themes = size === 'desktop' || all ? (['light', 'dark'] as const) : phone ? (['light'] as const) : [];
+    const themes = all || (size === 'desktop' && dark) ? (['light', 'dark'] as const) : size === 'desktop' || phone ? (['light'] as const) : [];
     for (const theme of themes) {
       await page.emulateMedia({ colorScheme: theme, reducedMotion: 'reduce' });
       await expect(page.locator(`html[data-mantine-color-scheme="${theme}"]`)).toBeAttached();
@@ -58,6 +61,14 @@ async function screens(): Promise<[name: string, path: string][]> {
   ];
 }
 
+/** Screens that show each component of a state: of a page, of a table, of a chart, in a tab and beside a list. */
+const typical = ['overview', 'jobs', 'job', 'job, versions', 'run', 'dead letters', 'load', 'cluster'];
+
+/** How a screen is checked in a state. */
+const scope = (state: State, name: string): Scope => (
+  state === 'content' ? {} : all || typical.includes(name) ? { phone: false } : { phone: false, dark: false, part: 'main#content' }
+);
+
 /** Screens that ask for nothing before the user does something. */
 const silent = ['new job', 'import', 'no such page'];
 
@@ -77,17 +88,19 @@ function emptied(path: string, body: Record<string, unknown>): unknown {
   return out;
 }
 
+/** An answer of the test's own. The page may be gone at each step of it; without an answer, a page that is not gone never settles. */
+const whileOpen = (answer: (r: Route) => Promise<void>) => (r: Route): Promise<void> => answer(r).catch(() => {});
+
 type State = 'content' | 'viewer' | 'error' | 'loading' | 'empty';
 
 const prepare: Partial<Record<State, (page: Page) => Promise<unknown>>> = {
   error: (page) => page.route(api, (r) => r.fulfill({ status: 400, contentType: 'application/problem+json', body: JSON.stringify(problem) })),
   loading: (page) => page.route(api, () => {}), // no answer, ever
-  empty: (page) => page.route(api, async (r) => {
-    const answer = await r.fetch().catch(() => null); // the page may be gone
-    if (!answer) return;
+  empty: (page) => page.route(api, whileOpen(async (r) => {
+    const answer = await r.fetch();
     if (r.request().method() !== 'GET' || answer.status() !== 200) return r.fulfill({ response: answer });
     await r.fulfill({ response: answer, json: emptied(new URL(r.request().url()).pathname, await answer.json()) });
-  }),
+  })),
 };
 
 async function inState(page: Page, state: State, name: string): Promise<void> {
@@ -108,7 +121,7 @@ for (const state of ['content', 'viewer', 'error', 'loading', 'empty'] as const)
         await test.step(name, async () => {
           await go(page, path);
           await inState(page, state, name);
-          await check(page, `${name}: ${state}`, state === 'content');
+          await check(page, `${name}: ${state}`, scope(state, name));
         });
       }
     });
@@ -127,10 +140,25 @@ test('old data, while a later read fails', async ({ user: page }) => {
         await page.evaluate(() => document.dispatchEvent(new Event('visibilitychange', { bubbles: true })));
         await expect(page.locator('main#content .stale').first()).toBeVisible({ timeout: 1000 });
       }).toPass();
-      await check(page, `${name}: old data`, false);
+      await check(page, `${name}: old data`, { phone: false });
       await page.unroute(api);
     });
   }
+});
+
+test('a run whose tables are wider than a phone', async ({ user: page }) => {
+  const letters = await call<{ items: { run: string }[] }>('GET', '/dead-letters?page_size=1');
+  await page.route(/\/api\/v1\/runs\/[^/]+$/, whileOpen(async (r) => {
+    const run = await (await r.fetch()).json();
+    const ended_at = new Date(Date.parse(run.due_at) + 10_000).toISOString(); // where the axis has a tick
+    const attempts = [{ ...run.attempts[0], attempt: 1, started_at: run.due_at, ended_at }];
+    const { attempts: _, ...earlier } = { ...run, ended_at, message: 'connect: connection refused', reason: 'unexpected_answer' };
+    await r.fulfill({ json: { ...run, ended_at, attempts, earlier: [earlier] } });
+  }));
+  await go(page, `/runs/${letters.items[0]!.run}`);
+  await expect(page.locator('#earlier')).toBeVisible();
+  await settled(page);
+  await check(page, 'a wide run', { dark: false });
 });
 
 test('the login page, and why a key is refused', async ({ page }) => {
@@ -146,7 +174,7 @@ test('the login page, and why a key is refused', async ({ page }) => {
 /** Checks the dialog that is open. */
 async function checkDialog(page: Page, what: string): Promise<void> {
   await expect(page.getByRole('dialog')).toBeVisible();
-  await check(page, what, false, '[role="dialog"]');
+  await check(page, what, { phone: false, part: '[role="dialog"]' });
 }
 
 test('open dialogs', async ({ user: page }) => {

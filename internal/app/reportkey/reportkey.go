@@ -123,8 +123,6 @@ func Rotate(ctx context.Context, at database.At, keep time.Duration) (access.Rep
 		}
 		for _, n := range nodes {
 			switch {
-			case n.Schema < postgres.ReportKeySchema:
-				return k, fmt.Errorf("the node %s is of a version that reads only the first key: upgrade or stop it", n.Name)
 			case n.Keyset == mine:
 			case mine == "":
 				return k, fmt.Errorf("the node %s has a keyset and this command has none: "+

@@ -12,6 +12,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/postgres"
 	"github.com/belfry-dev/belfry/internal/schedule"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 // loadChunk is how many jobs one statement writes. Progress is reported after each.
@@ -76,7 +77,7 @@ func (s *Database) LoadJobs(ctx context.Context, in Jobs, progress func(jobs int
 // checkpoint keeps the writes of loading out of the measurement. Without the privilege it does nothing, and the server
 // makes a checkpoint at some time.
 func (s *Database) checkpoint(ctx context.Context) error {
-	if _, err := s.pool.Exec(ctx, `CHECKPOINT`); err != nil && postgres.Code(err) != "42501" { // insufficient_privilege
+	if _, err := s.pool.Exec(ctx, `CHECKPOINT`); err != nil && store.Code(err) != "42501" { // insufficient_privilege
 		return fmt.Errorf("checkpoint: %w", err)
 	}
 	return nil
@@ -209,8 +210,8 @@ func (s *Database) Occurrences(ctx context.Context, expected []Expected, each fu
 	return nil
 }
 
-// ErrNothingEnded says that no run in the ledger has succeeded.
-var ErrNothingEnded = errors.New("no run has succeeded")
+// errNothingEnded says that no run in the ledger has succeeded.
+var errNothingEnded = errors.New("no run has succeeded")
 
 // Span returns, for the runs due from a time and before another, when the first could start and when the last one
 // ended.
@@ -221,7 +222,7 @@ func (s *Database) Span(ctx context.Context, from, to time.Time) (first, last ti
 		return first, last, fmt.Errorf("read the ledger: %w", err)
 	}
 	if a == nil {
-		return first, last, ErrNothingEnded
+		return first, last, errNothingEnded
 	}
 	return *a, *b, nil
 }

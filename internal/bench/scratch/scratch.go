@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/belfry-dev/belfry/internal/postgres"
+	"github.com/belfry-dev/belfry/internal/store"
 )
 
 // Database is a scratch database.
@@ -39,7 +40,7 @@ func Create(ctx context.Context, server string) (*Database, error) {
 	s := &Database{Name: name, URL: at, server: server}
 	// This is not cancelled: if its outcome were unknown, the database would never be dropped.
 	if err := s.onServer(context.WithoutCancel(ctx), `CREATE DATABASE `+pgx.Identifier{name}.Sanitize()); err != nil {
-		if postgres.Code(err) == "42501" { // insufficient_privilege
+		if store.Code(err) == "42501" { // insufficient_privilege
 			return nil, fmt.Errorf(
 				"create a scratch database: the user may not create databases; "+
 					"as a superuser run ALTER ROLE that user CREATEDB, or name another user: %w",
@@ -75,7 +76,7 @@ func (s *Database) createRole(ctx context.Context) error {
 	create := `CREATE ROLE ` + pgx.Identifier{s.Name}.Sanitize() + ` LOGIN PASSWORD '` + password + `'`
 	err := s.onServer(context.WithoutCancel(ctx), create)
 	switch {
-	case postgres.Code(err) == "42501": // insufficient_privilege
+	case store.Code(err) == "42501": // insufficient_privilege
 		s.NodeURL, s.Owned = s.URL, true
 		return nil
 	case err != nil:

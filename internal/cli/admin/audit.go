@@ -158,8 +158,8 @@ one. With --from the entry of the mark must still be there, and later ones are c
 
 Nodes with a keyset seal each entry, and a server with the keyset checks the seals: no
 one else can change or add a sealed entry. An entry without a seal after sealed ones is
-a problem, unless --unsealed-to names it or a later one: nodes without the keyset, or
-of an older version, wrote it. With --from, each entry after the mark needs a seal.
+a problem, unless --unsealed-to names it or a later one: nodes without the keyset wrote
+it. With --from, each entry after the mark needs a seal.
 
 The exit code is 1 if the log was changed. It needs the role admin.`,
 		Example: `  belfry audit verify

@@ -102,8 +102,8 @@ func (b *binding) flags(cmd *cobra.Command) {
 	cmd.Flags().StringSliceVar(&b.hosts, "host", nil,
 		"a host that may receive the secret, such as hooks.example.com or *.example.com; may be repeated")
 	cmd.Flags().StringSliceVar(&b.kinds, "kind", nil,
-		"a kind of target that may use the secret: http, http_url (in the URL), kafka, nats, amqp, "+
-			"message_header (in headers of messages) or command; may be repeated")
+		"a kind of target that may use the secret: http, http_url (in the URL), "+
+			"message_header (in headers of messages to a broker) or command; may be repeated")
 }
 
 // body has the lists that flags set.

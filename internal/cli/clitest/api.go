@@ -61,7 +61,7 @@ func On(t *testing.T, newRoot NewRoot, pool *pgxpool.Pool) *API {
 		Keys: store, Jobs: store, Verbs: store, Versions: store, Ledger: store, Load: store, Stories: store,
 		Views: store, Overview: store, Live: store,
 		DeadLetters: store, Operations: store, Logins: store,
-		Queues: store, Secrets: store, Cluster: store, Audit: store, Quotas: store,
+		Queues: store, Secrets: store, Cluster: store, Audit: store, Quotas: store, Brokers: store,
 		Version: "test", Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})
 	web := httptest.NewServer(s.Handler())

@@ -34,9 +34,9 @@ func TestCommandsRefuseAnUnverifiedDatabase(t *testing.T) {
 	_, port, err := net.SplitHostPort(listener.Addr().String())
 	require.NoError(t, err)
 	arguments := map[string][]string{
-		"namespace create": {"team"}, "namespace key": {"team"}, "namespace keep-history": {"team", "365d"},
-		"namespace quota": {"team"},
-		"restore accept":  {"--occurrences", "run"}, "archive runs": {"--job", "report"},
+		"namespace create": {"team"}, "namespace key": {"team"},
+		"namespace quota": {"team"}, "broker set": {"b", "--all-namespaces"}, "broker delete": {"b"},
+		"restore accept": {"--occurrences", "run"}, "archive runs": {"--job", "report"},
 	}
 	var tried []string
 	var walk func(cmd *cobra.Command)

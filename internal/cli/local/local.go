@@ -17,7 +17,7 @@ import (
 func Commands() []*cobra.Command {
 	return []*cobra.Command{
 		newDev(), newServer(), newMigrate(), newNamespace(), newClock(), newRestore(), newBackup(), newConfig(), newBench(),
-		newDoctor(), newPreview(), newRunner(), newArchive(), newReportKey(),
+		newDoctor(), newPreview(), newRunner(), newArchive(), newReportKey(), newBroker(),
 	}
 }
 

@@ -122,36 +122,19 @@ func TestNamespaceCommands(t *testing.T) {
 	require.ErrorContains(t, err, "use 1 to 63 of a-z")
 	out, err = run(t, "namespace", "list", "--database-url", url)
 	require.NoError(t, err)
-	require.Regexp(t, `(?m)^NAME +CREATED UTC +KEEP HISTORY\ndefault +\S+ \S+\s*\nteam-a +\S+ \S+$`, strings.TrimSpace(out))
-
-	set := func(name, keep string) error {
-		_, err := run(t, "namespace", "keep-history", name, keep, "--database-url", url)
-		return err
-	}
-	require.NoError(t, set("team-a", "365d"))
-	out, err = run(t, "namespace", "list", "--database-url", url)
-	require.NoError(t, err)
-	require.Regexp(t, `(?m)^team-a .* 365d$`, out)
-	require.ErrorContains(t, set("team-a", "long"), `"long" is not a time; use one such as 365d, or default`)
-	require.ErrorContains(t, set("team-a", "3661d"), "use 1d to 3660d")
-	require.ErrorContains(t, set("team-b", "365d"), `there is no namespace "team-b"`)
-	require.NoError(t, set("team-a", "default"))
-	out, err = run(t, "namespace", "list", "-o", "json", "--database-url", url)
-	require.NoError(t, err)
-	require.NotContains(t, out, "keep_history")
+	require.Regexp(t, `(?m)^NAME +CREATED UTC\ndefault +\S+ \S+\nteam-a +\S+ \S+$`, strings.TrimSpace(out))
 
 	quota := func(args ...string) (string, error) {
 		return run(t, append([]string{"namespace", "quota", "--database-url", url}, args...)...)
 	}
-	out, err = quota("team-a", "--jobs", "100", "--secrets", "0")
+	out, err = quota("team-a", "--jobs", "100", "--runs-per-minute", "60")
 	require.NoError(t, err)
-	require.Regexp(t, `(?m)^QUOTA +USED +LIMIT\njobs +0 +100\nstorage +0 +none\n`+
-		`queues +0 +10000\nkeys +1 +none\nsecrets +0 +0\nsessions +0 +10000\nlive_runs +none\nruns_per_minute +none$`, out)
-	out, err = quota("team-a", "--secrets", "none", "-o", "json")
+	require.Regexp(t, `(?m)^QUOTA +USED +LIMIT\njobs +0 +100\nruns_per_minute +0 +60$`, out)
+	out, err = quota("team-a", "--runs-per-minute", "none", "-o", "json")
 	require.NoError(t, err)
 	require.Contains(t, out, `"jobs"`)
 	require.Contains(t, out, `"limit": 100`)
-	require.NotContains(t, out, `"limit": 0`)
+	require.NotContains(t, out, `"limit": 60`)
 	_, err = quota("team-a", "--jobs", "many")
 	require.ErrorContains(t, err, `--jobs "many": use a number, or none`)
 	_, err = quota("team-a", "--jobs", "-1")

@@ -11,9 +11,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/app"
 	"github.com/belfry-dev/belfry/internal/cli/terminal"
 	"github.com/belfry-dev/belfry/internal/cli/usage"
-	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/problem"
-	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
 func newNamespace() *cobra.Command {
@@ -22,12 +20,10 @@ func newNamespace() *cobra.Command {
 		Long: `Namespaces and their first keys are created with the database URL of its owner:
 no key reaches beyond its own namespace.`,
 		Example: `  belfry namespace create billing
-  belfry namespace keep-history billing 365d
   belfry namespace quota billing --jobs 100000
   belfry namespace list`,
 	}
-	usage.Group(cmd,
-		newNamespaceCreate(), newNamespaceKeepHistory(), newNamespaceQuota(), newNamespaceList(), newNamespaceKey())
+	usage.Group(cmd, newNamespaceCreate(), newNamespaceQuota(), newNamespaceList(), newNamespaceKey())
 	for _, c := range cmd.Commands() {
 		databaseFlags(c.Flags())
 	}
@@ -55,31 +51,6 @@ func newNamespaceCreate() *cobra.Command {
 	return cmd
 }
 
-func newNamespaceKeepHistory() *cobra.Command {
-	return &cobra.Command{
-		Use: "keep-history NAME TIME", Short: "Set how long ended runs of a namespace are kept", Args: usage.Args(2, 2),
-		Long: `Set how long ended runs of a namespace are kept. Jobs may say otherwise.
-
-The word default removes it. A time that is shorter than the setting keep_history of the
-nodes has no effect.`,
-		Example: `  belfry namespace keep-history billing 365d
-  belfry namespace keep-history billing default`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			v, err := loadConfig(cmd)
-			if err != nil {
-				return err
-			}
-			var d time.Duration
-			if args[1] != "default" {
-				if d, err = schedule.ParseDuration(args[1]); err != nil {
-					return usage.Errorf("%q is not a time; use one such as 365d, or default", args[1])
-				}
-			}
-			return app.KeepNamespace(cmd.Context(), databaseOf(v), args[0], d)
-		},
-	}
-}
-
 func newNamespaceQuota() *cobra.Command {
 	var output *string
 	limits := map[access.Quota]*string{}
@@ -91,7 +62,7 @@ flag, only show them.
 Quotas take effect immediately. What already exceeds a new quota stays, and nothing can
 be added until it is below. The word none removes a quota.`,
 		Example: `  belfry namespace quota billing
-  belfry namespace quota billing --jobs 100000 --keys 20
+  belfry namespace quota billing --jobs 100000 --runs-per-minute 6000
   belfry namespace quota billing --jobs none`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := usage.CheckOutput(*output); err != nil {
@@ -137,14 +108,8 @@ be added until it is below. The word none removes a quota.`,
 }
 
 var quotaHelp = map[access.Quota]string{
-	access.QuotaJobs:     "maximum number of jobs, or none",
-	access.QuotaStorage:  "maximum number of bytes of the payloads and target configurations of jobs, or none",
-	access.QuotaQueues:   "maximum number of queues, or none; 10000 unless you set it",
-	access.QuotaKeys:     "maximum number of keys that are neither revoked nor expired, or none",
-	access.QuotaSecrets:  "maximum number of secrets, or none",
-	access.QuotaSessions: "maximum number of sessions of workers, or none; 10000 unless you set it",
-	access.QuotaLiveRuns: "maximum number of runs that have not ended, or none; with as many, what comes due is skipped",
-	access.QuotaRuns:     "how many attempts may start per minute, or none; further runs wait",
+	access.QuotaJobs: "maximum number of jobs, or none",
+	access.QuotaRuns: "how many attempts may start per minute, or none; further runs wait",
 }
 
 func quotaFlag(q access.Quota) string { return strings.ReplaceAll(string(q), "_", "-") }
@@ -176,15 +141,11 @@ func newNamespaceList() *cobra.Command {
 			}
 			items, rows := []namespaceView{}, [][]string{}
 			for _, n := range all {
-				keep := ""
-				if n.KeepHistory != nil {
-					keep = job.Duration(*n.KeepHistory).String()
-				}
-				items = append(items, namespaceView{n.Name, n.CreatedAt.UTC(), keep})
-				rows = append(rows, []string{terminal.Clean(n.Name), terminal.Time(&n.CreatedAt, nil), keep})
+				items = append(items, namespaceView{n.Name, n.CreatedAt.UTC()})
+				rows = append(rows, []string{terminal.Clean(n.Name), terminal.Time(&n.CreatedAt, nil)})
 			}
 			if *output == usage.Table {
-				return terminal.WriteTable(cmd.OutOrStdout(), []string{"NAME", "CREATED UTC", "KEEP HISTORY"}, rows)
+				return terminal.WriteTable(cmd.OutOrStdout(), []string{"NAME", "CREATED UTC"}, rows)
 			}
 			return terminal.WriteValue(cmd.OutOrStdout(), *output, items)
 		},
@@ -195,9 +156,8 @@ func newNamespaceList() *cobra.Command {
 
 // namespaceView is a namespace in the output for programs.
 type namespaceView struct {
-	Name        string    `json:"name"`
-	CreatedAt   time.Time `json:"created_at"`
-	KeepHistory string    `json:"keep_history,omitempty"`
+	Name      string    `json:"name"`
+	CreatedAt time.Time `json:"created_at"`
 }
 
 func newNamespaceKey() *cobra.Command {

@@ -36,20 +36,15 @@ is enough.`,
 type restoreView struct {
 	From        *time.Time            `json:"from"` // null: the database was never restored
 	Until       *time.Time            `json:"until"`
-	HeldFrom    *time.Time            `json:"held_from"` // null: nothing is held
+	Held        bool                  `json:"held"`
 	Occurrences []job.HeldOccurrences `json:"occurrences"`
 	More        bool                  `json:"more"`
 }
 
 func viewRestore(r job.Restore) restoreView {
-	v := restoreView{Occurrences: r.Occurrences, More: r.More}
-	if r.Until.IsZero() {
-		return v
-	}
-	v.From, v.Until = &r.From, &r.Until
-	if r.Held() {
-		begin := r.Begin()
-		v.HeldFrom = &begin
+	v := restoreView{Held: r.Held, Occurrences: r.Occurrences, More: r.More}
+	if !r.Until.IsZero() {
+		v.From, v.Until = &r.From, &r.Until
 	}
 	return v
 }
@@ -64,7 +59,7 @@ func newRestoreStatus() *cobra.Command {
 			if err := usage.CheckOutput(*output); err != nil {
 				return err
 			}
-			r, err := readRestore(cmd, time.Time{})
+			r, err := readRestore(cmd)
 			if err != nil {
 				return err
 			}
@@ -78,25 +73,25 @@ func newRestoreStatus() *cobra.Command {
 	return cmd
 }
 
-func readRestore(cmd *cobra.Command, to time.Time) (job.Restore, error) {
+func readRestore(cmd *cobra.Command) (job.Restore, error) {
 	v, err := loadConfig(cmd)
 	if err != nil {
 		return job.Restore{}, err
 	}
-	return app.Restore(cmd.Context(), v.DatabaseURL, to)
+	return app.Restore(cmd.Context(), v.DatabaseURL)
 }
 
 func printRestore(cmd *cobra.Command, r job.Restore) error {
 	text := "The database was never restored to an earlier time, as far as nodes noticed."
 	switch {
-	case r.Held():
+	case r.Held:
 		text = fmt.Sprintf("The database was restored to %s. Nodes noticed it at %s.\n"+
-			"What is due from %s until then is held: it may have been delivered in the forgotten time.\n"+
+			"What was due until then is held: it may have been delivered in the forgotten time.\n"+
 			"List it, then decide:\n"+
-			"  belfry restore accept --from %[3]s --to %[2]s --occurrences list\n"+
-			"  belfry restore accept --from %[3]s --to %[2]s --occurrences skip\n"+
-			"  belfry restore accept --from %[3]s --to %[2]s --occurrences run",
-			format(r.From), format(r.Until), format(r.Begin()))
+			"  belfry restore accept --occurrences list\n"+
+			"  belfry restore accept --occurrences skip --noticed %[2]s\n"+
+			"  belfry restore accept --occurrences run --noticed %[2]s",
+			format(r.From), format(r.Until))
 	case !r.Until.IsZero():
 		text = fmt.Sprintf("The database was restored to %s. Nodes noticed it at %s. It is accepted: nothing is held.",
 			format(r.From), format(r.Until))
@@ -105,11 +100,10 @@ func printRestore(cmd *cobra.Command, r job.Restore) error {
 	return err
 }
 
-// format keeps the microseconds of the database: what is accepted begins and ends exactly there.
 func format(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
 func newRestoreAccept() *cobra.Command {
-	var from, to, occurrences string
+	var occurrences, noticed string
 	cmd := &cobra.Command{
 		Use: "accept", Short: "Decide about the runs that a restore of the database holds", Args: noArgs,
 		Long: `Decide about what was due in the time that the restored database has forgotten.
@@ -119,56 +113,33 @@ func newRestoreAccept() *cobra.Command {
   run    the missed policies of the jobs decide, as after an outage; what runs has
          the same idempotency key as before and a higher attempt number
 
-To treat parts differently, accept them one after the other. If you know that the
-database failed at 14:00, skip what was due until then, and run the rest.`,
+With --noticed, the command refuses to act if nodes have noticed another restore since,
+which may hold more than you have looked at. belfry restore status prints the time.
+
+To run only a part, keep the list and skip. Then run the rest again: belfry run retry
+--reason restored for what has a run, belfry job backfill for times that have none.`,
 		Example: `  belfry restore accept
-  belfry restore accept --occurrences skip
-  belfry restore accept --to 2026-03-08T14:00:00Z --occurrences skip`,
+  belfry restore accept --occurrences skip`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			r, err := readRestore(cmd, time.Time{})
-			if err != nil {
-				return err
-			}
-			p := job.AcceptParams{From: r.Begin(), To: r.Until, Run: occurrences == "run"}
-			if err := parseRange(&p, from, to); err != nil {
-				return err
-			}
-			if err := r.Check(p); err != nil {
-				return err
-			}
 			switch occurrences {
 			case "list":
-				return listHeld(cmd, p)
+				return listHeld(cmd)
 			case "skip", "run":
-				return acceptRestore(cmd, p)
+				return acceptRestore(cmd, occurrences == "run", noticed)
 			}
 			return fmt.Errorf("--occurrences %q: use list, skip or run", occurrences)
 		},
 	}
-	f := cmd.Flags()
-	f.StringVar(&from, "from", "", "where the part begins, as RFC 3339; default: with what is held")
-	f.StringVar(&to, "to", "", "where the part ends; default: when the restore was noticed")
-	f.StringVar(&occurrences, "occurrences", "list", "what to do: list, skip or run")
+	cmd.Flags().StringVar(&occurrences, "occurrences", "list", "what to do: list, skip or run")
+	usage.TimeFlag(cmd.Flags(), &noticed, "noticed", "when nodes noticed the restore to decide about")
 	return cmd
 }
 
-func parseRange(p *job.AcceptParams, from, to string) (err error) {
-	for _, f := range []struct {
-		name, text string
-		at         *time.Time
-	}{{"--from", from, &p.From}, {"--to", to, &p.To}} {
-		if f.text == "" {
-			continue
-		}
-		if *f.at, err = time.Parse(time.RFC3339Nano, f.text); err != nil {
-			return fmt.Errorf("%s %q is not a time like 2026-03-08T14:00:00Z", f.name, f.text)
-		}
+func listHeld(cmd *cobra.Command) error {
+	r, err := readRestore(cmd)
+	if err == nil && !r.Held {
+		err = job.ErrNotHeld
 	}
-	return nil
-}
-
-func listHeld(cmd *cobra.Command, p job.AcceptParams) error {
-	r, err := readRestore(cmd, p.To)
 	if err != nil {
 		return err
 	}
@@ -190,19 +161,20 @@ func listHeld(cmd *cobra.Command, p job.AcceptParams) error {
 	return err
 }
 
-func acceptRestore(cmd *cobra.Command, p job.AcceptParams) error {
+func acceptRestore(cmd *cobra.Command, run bool, noticed string) error {
+	at, _ := time.Parse(time.RFC3339, noticed) // the flag is a time, or absent
 	v, err := loadConfig(cmd)
 	if err != nil {
 		return err
 	}
-	out, err := app.AcceptRestore(cmd.Context(), databaseOf(v), p)
+	out, err := app.AcceptRestore(cmd.Context(), databaseOf(v), run, at)
 	if err != nil {
 		return err
 	}
 	text := fmt.Sprintf("skipped %d pending runs; occurrences that had no run stay skipped", out.Skipped)
-	if p.Run {
+	if run {
 		text = fmt.Sprintf("released %d runs; nodes apply the missed policies to those that were planned", out.Runs)
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "accepted up to %s: %s\n", format(p.To), text)
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "accepted: %s\n", text)
 	return err
 }

@@ -25,32 +25,23 @@ func TestRestoreCommands(t *testing.T) {
 	require.ErrorContains(t, err, "no restore of the database is waiting")
 
 	_, err = db.Exec(t.Context(), `UPDATE cluster SET restored_from = '2026-03-08T13:00:00Z',
-		restored_until = '2026-03-08T15:00:00Z', held_until = '2026-03-08T15:00:00Z'`)
+		restored_until = '2026-03-08T15:00:00.123456Z', held_until = '2026-03-08T15:00:00.123456Z'`)
 	require.NoError(t, err)
 	out, err = restore("status")
 	require.NoError(t, err)
-	require.Contains(t, out, "accept --from 2026-03-08T13:00:00Z --to 2026-03-08T15:00:00Z --occurrences skip")
+	require.Contains(t, out, "restored to 2026-03-08T13:00:00Z. Nodes noticed it at 2026-03-08T15:00:00.123456Z.")
+	require.Contains(t, out, "belfry restore accept --occurrences skip --noticed 2026-03-08T15:00:00.123456Z\n")
 	out, err = restore("status", "-o", "json")
 	require.NoError(t, err)
-	require.Contains(t, out, `"held_from": "2026-03-08T13:00:00Z"`)
+	require.Contains(t, out, `"held": true`)
 	out, err = restore("accept")
 	require.NoError(t, err)
 	require.Contains(t, out, "WOULD RUN")
-	for flags, want := range map[[2]string]string{
-		{"--occurrences", "all"}:         "use list, skip or run",
-		{"--from", "yesterday"}:          "is not a time like",
-		{"--to", "2026-03-08T16:00:00Z"}: "--to must be after 2026-03-08T13:00:00Z and not after 2026-03-08T15:00:00Z",
-	} {
-		_, err = restore("accept", flags[0], flags[1])
-		require.ErrorContains(t, err, want)
-	}
-	out, err = restore("accept", "--to", "2026-03-08T14:00:00Z", "--occurrences", "skip")
-	require.NoError(t, err)
-	require.Contains(t, out, "accepted up to 2026-03-08T14:00:00Z")
-	out, err = restore("status")
-	require.NoError(t, err)
-	require.Contains(t, out, "--from 2026-03-08T14:00:00Z")
-	out, err = restore("accept", "--occurrences", "run")
+	_, err = restore("accept", "--occurrences", "all")
+	require.ErrorContains(t, err, "use list, skip or run")
+	_, err = restore("accept", "--occurrences", "run", "--noticed", "2026-03-08T15:00:00Z")
+	require.ErrorContains(t, err, "another restore was noticed")
+	out, err = restore("accept", "--occurrences", "run", "--noticed", "2026-03-08T15:00:00.123456Z")
 	require.NoError(t, err)
 	require.Contains(t, out, "released 0 runs")
 	out, err = restore("status")

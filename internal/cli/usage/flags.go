@@ -97,8 +97,8 @@ func TimeFlag(f *pflag.FlagSet, to *string, name, help string) {
 // Table is the output format for people. The others are json and yaml.
 const Table = "table"
 
-// Outputs are the values of -o.
-var Outputs = []string{Table, "json", "yaml"}
+// outputs are the values of -o.
+var outputs = []string{Table, "json", "yaml"}
 
 // OutputFlag adds the flag -o.
 func OutputFlag(f *pflag.FlagSet) *string {
@@ -107,8 +107,8 @@ func OutputFlag(f *pflag.FlagSet) *string {
 
 // CheckOutput checks a value of -o.
 func CheckOutput(format string) error {
-	if !slices.Contains(Outputs, format) {
-		return Errorf("-o %s: use %s", format, Either(Outputs))
+	if !slices.Contains(outputs, format) {
+		return Errorf("-o %s: use %s", format, Either(outputs))
 	}
 	return nil
 }

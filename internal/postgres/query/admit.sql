@@ -29,16 +29,14 @@ FROM k LEFT JOIN LATERAL (
                 SELECT FROM run o
                 WHERE o.partition = k.partition AND o.job_id = k.job_id AND o.state = 0 /* pending */
                   AND (o.due_at, o.seq) < (k.due_at, k.seq) AND o.run_at <= now() + $6::interval
-                  AND (o.due_at < (SELECT held_from FROM cluster WHERE only_row)
-                       OR o.due_at >= (SELECT held_until FROM cluster WHERE only_row))
+                  AND o.due_at >= (SELECT held_until FROM cluster WHERE only_row)
                 LIMIT $8) a) AS ahead
     FROM run r, LATERAL (SELECT state, policy FROM job WHERE partition = k.partition AND id = k.job_id LIMIT 1) j
     WHERE r.partition = k.partition AND r.job_id = k.job_id AND r.due_at = k.due_at AND r.seq = k.seq
       AND r.state = 0 /* pending */ AND r.run_at <= now() + $6::interval
       AND EXISTS (SELECT FROM session WHERE id = $5 AND expires_at > now()) AND belfry_clock_trusted()
       AND (r.handler IS NOT NULL) = $7::boolean
-      AND (r.due_at < (SELECT held_from FROM cluster WHERE only_row)
-           OR r.due_at >= (SELECT held_until FROM cluster WHERE only_row))
+      AND r.due_at >= (SELECT held_until FROM cluster WHERE only_row)
       AND CASE WHEN r.handler IS NULL
                THEN EXISTS (SELECT FROM partition
                             WHERE id = k.partition AND owner = $5

@@ -1,5 +1,5 @@
 -- Catch up: moves missed runs that do not run to history. $1 to $3 are their keys, $4 is the instant, $5 the reason.
--- A run that a change of its job has removed meanwhile is left out. It returns the job and the queue of each run.
+-- A run that a change of its job has removed meanwhile is left out. It returns the queue of each run.
 WITH k AS MATERIALIZED (
     SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS job_id, unnest($3::timestamptz[]) AS due_at
 ), gone AS (
@@ -14,4 +14,4 @@ WITH k AS MATERIALIZED (
 INSERT INTO run_history (partition, seq, version, job_id, due_at, run_at, ended_at, ended, attempt, origin, status,
                          queue_id, reason)
 SELECT partition, seq, version, job_id, due_at, run_at, $4, 4 /* skipped */, 0, origin, 0, queue_id, $5 FROM gone
-RETURNING job_id, queue_id
+RETURNING queue_id

@@ -4,17 +4,18 @@
 -- node served the partition wait until CatchUp has decided them.
 -- After a restore of the database, runs of the forgotten time are held, and attempt numbers begin above attempt_base.
 --
--- The form and the settings pool.KeyLookups, which the same transaction applies first, allow one plan only: each key is
--- looked up by the whole primary key and the rows are updated by their address. A join would flip to a quadratic plan
--- as soon as the statistics of the live table are wrong, which is most of the time (TestHotStatementsKeepTheirPlan).
+-- The form and the settings store.KeyLookups, which the same transaction applies first, allow one plan only: each key
+-- is looked up by the whole primary key and the rows are updated by their address. A join would flip to a quadratic
+-- plan as soon as the statistics of the live table are wrong, which is most of the time
+-- (TestHotStatementsKeepTheirPlan).
 --
--- Jobs with an idempotency_key, and broker targets with ${…}, get what their expressions may ask for. Other jobs pay
--- only a substring search. Expressions are parsed later: one broken expression must not fail the whole batch.
+-- A run whose key is not decided yet gets the idempotency_key of its job. Such runs, and broker targets with ${…}, get
+-- what their expressions may ask for. Expressions are parsed later: one broken expression must not fail the batch.
 WITH c AS MATERIALIZED (
-    SELECT held_from, held_until, restored_until, attempt_base FROM cluster WHERE only_row
+    SELECT held_until, restored_until, attempt_base FROM cluster WHERE only_row
 ), k AS MATERIALIZED (
     SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS job_id, unnest($3::timestamptz[]) AS due_at,
-           unnest($4::smallint[]) AS seq, held_from, held_until
+           unnest($4::smallint[]) AS seq, held_until
     FROM c
 ), claimed AS (
     UPDATE run SET state = 1 /* running */, session_id = $5, claimed_at = now(),
@@ -31,15 +32,15 @@ WITH c AS MATERIALIZED (
               AND (SELECT owner FROM partition
                    WHERE id = k.partition
                      AND (missed_from IS NULL OR r.due_at < missed_from OR r.due_at >= missed_until)) = $5
-              AND (r.due_at < k.held_from OR r.due_at >= k.held_until)
-              AND r.concurrency_key IS NULL AND r.queue_id NOT IN (SELECT id FROM queue WHERE limited)
+              AND r.due_at >= k.held_until
+              AND r.concurrency_key IS NULL AND (SELECT limited FROM queue WHERE id = r.queue_id) IS NOT TRUE
               AND (r.admit & 3 = 0 /* freely */ OR r.admit & 1 = 1 /* if alone */ AND NOT EXISTS (
                   SELECT FROM run o WHERE o.partition = k.partition AND o.job_id = k.job_id AND o.state <> 0 /* live */)
                 AND (r.admit & 2 = 0 OR NOT EXISTS ( /* if first */
                   SELECT FROM run o
                   WHERE o.partition = k.partition AND o.job_id = k.job_id AND o.state = 0 /* pending */
                     AND (o.due_at, o.seq) < (r.due_at, r.seq) AND o.run_at <= now() + $6::interval
-                    AND (o.due_at < k.held_from OR o.due_at >= k.held_until))))
+                    AND o.due_at >= k.held_until)))
               AND (r.admit & 4 = 0 OR r.attempts IS NOT NULL OR r.origin IN (2, 4) /* backfill, redrive */ OR
                    greatest(now(), r.run_at) <= coalesce(r.due_at + (
                        SELECT deadline FROM job WHERE partition = k.partition AND id = k.job_id), 'infinity'))
@@ -54,8 +55,8 @@ SELECT c.partition, c.job_id, c.due_at, c.seq, c.attempt, c.version, c.origin, c
        CASE WHEN x.large THEN '' ELSE coalesce(j.target_config, '') END,
        CASE WHEN x.large THEN 'later' ELSE coalesce(c.payload, j.payload, '') END,
        coalesce(c.trace, ''), coalesce(c.idempotency_key, ''),
-       CASE WHEN j.policy LIKE '%"idempotency_key"%' THEN j.policy ELSE '' END,
-       CASE WHEN j.policy LIKE '%"idempotency_key"%'
+       CASE WHEN c.idempotency_key IS NULL THEN coalesce(j.idempotency_key, '') ELSE '' END,
+       CASE WHEN c.idempotency_key IS NULL AND j.idempotency_key IS NOT NULL
                  OR j.target_kind IN ('kafka', 'nats', 'amqp') AND j.target_config LIKE '%${%'
             THEN jsonb_build_object('name', j.name, 'labels', j.labels,
                      'queue', (SELECT q.name FROM queue q WHERE q.id = j.queue_id),

@@ -13,16 +13,14 @@ SELECT x.* FROM k, LATERAL (
       AND r.state = 0 /* pending */ AND r.run_at <= now() AND r.handler IS NULL
       AND (SELECT owner FROM partition
            WHERE id = k.partition AND (missed_from IS NULL OR r.due_at < missed_from OR r.due_at >= missed_until)) = $5
-      AND (r.due_at < (SELECT held_from FROM cluster WHERE only_row)
-           OR r.due_at >= (SELECT held_until FROM cluster WHERE only_row))
+      AND r.due_at >= (SELECT held_until FROM cluster WHERE only_row)
       AND (r.admit & 3 = 0 /* freely */ OR r.admit & 1 = 1 /* if alone */ AND NOT EXISTS (
           SELECT FROM run o WHERE o.partition = k.partition AND o.job_id = k.job_id AND o.state <> 0 /* live */)
         AND (r.admit & 2 = 0 OR NOT EXISTS ( /* if first */
           SELECT FROM run o
           WHERE o.partition = k.partition AND o.job_id = k.job_id AND o.state = 0 /* pending */
             AND (o.due_at, o.seq) < (r.due_at, r.seq) AND o.run_at <= now()
-            AND (o.due_at < (SELECT held_from FROM cluster WHERE only_row)
-                 OR o.due_at >= (SELECT held_until FROM cluster WHERE only_row)))))
+            AND o.due_at >= (SELECT held_until FROM cluster WHERE only_row))))
       AND (r.admit & 4 = 0 OR r.attempts IS NOT NULL OR r.origin IN (2, 4) /* backfill, redrive */ OR
            greatest(now(), r.run_at) <= coalesce(r.due_at + (
                SELECT deadline FROM job WHERE partition = k.partition AND id = k.job_id), 'infinity'))

@@ -4,5 +4,4 @@ SELECT partition, job_id, due_at, seq, version, run_at, state, attempt, priority
        coalesce(concurrency_key, 0), coalesce(concurrency_max, 0)
 FROM run
 WHERE partition = ANY ($1) AND state = 0 /* pending */ AND run_at + interval '0' <= $2 AND handler IS NULL
-  AND (due_at < (SELECT held_from FROM cluster WHERE only_row)
-       OR due_at >= (SELECT held_until FROM cluster WHERE only_row))
+  AND due_at >= (SELECT held_until FROM cluster WHERE only_row)

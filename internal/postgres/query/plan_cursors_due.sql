@@ -3,8 +3,7 @@
 -- each partition begins.
 -- Index: cursor_due.
 SELECT c.partition, c.id, c.schedule, c.missed, c.next_due_at, c.broken_at, c.paced_to, c.after_job, c.after_origin,
-       (SELECT missed_until FROM partition WHERE id = c.partition), c.namespace_id,
-       c.full_from, c.full_until
+       (SELECT missed_until FROM partition WHERE id = c.partition), c.namespace_id
 FROM unnest($1::smallint[], $4::timestamptz[]) p (id, first), LATERAL (
     SELECT * FROM cursor
     WHERE partition = p.id AND plan_at BETWEEN p.first AND $2

@@ -4,8 +4,7 @@
 -- of each partition begins. Indexes: cursor_due, and cursor_pkey to lock: the condition is plan_at, by which PostgreSQL
 -- might search otherwise.
 SELECT c.partition, c.id, c.schedule, c.missed, c.next_due_at, c.broken_at, c.paced_to, c.after_job, c.after_origin,
-       (SELECT missed_until FROM partition WHERE id = c.partition), c.namespace_id,
-       c.full_from, c.full_until
+       (SELECT missed_until FROM partition WHERE id = c.partition), c.namespace_id
 FROM (
     SELECT partition, id FROM (
         SELECT x.* FROM unnest($1::smallint[], $4::timestamptz[]) p (id, first), LATERAL (

@@ -5,8 +5,7 @@
 -- other nodes. Indexes: cursor_list, and cursor_pkey to lock: the condition is plan_at, by which PostgreSQL might
 -- search otherwise.
 SELECT c.partition, c.id, c.schedule, c.missed, c.next_due_at, c.broken_at, c.paced_to, c.after_job, c.after_origin,
-       (SELECT missed_until FROM partition WHERE id = c.partition), c.namespace_id,
-       c.full_from, c.full_until
+       (SELECT missed_until FROM partition WHERE id = c.partition), c.namespace_id
 FROM (SELECT id FROM namespace WHERE id <> ALL ($5::uuid[]) ORDER BY random() LIMIT 1000) n, LATERAL (
     SELECT x.partition, x.id FROM (
         SELECT partition, id FROM cursor WHERE namespace_id = n.id AND plan_at BETWEEN $6 AND $2 AND broken_at IS NULL

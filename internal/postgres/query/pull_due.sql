@@ -11,6 +11,5 @@ SELECT f.n, x.* FROM f, LATERAL (
     FROM run r
     WHERE r.handler IS NOT NULL AND r.queue_id = f.queue_id AND r.handler = f.handler AND r.priority = f.priority
       AND r.run_at >= f.mark AND r.run_at <= now() + $6::interval AND r.state = 0 /* pending */
-      AND (r.due_at < (SELECT held_from FROM cluster WHERE only_row)
-           OR r.due_at >= (SELECT held_until FROM cluster WHERE only_row))
+      AND r.due_at >= (SELECT held_until FROM cluster WHERE only_row)
     ORDER BY r.run_at LIMIT $5) x

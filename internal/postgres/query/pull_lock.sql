@@ -27,8 +27,7 @@ FROM w, LATERAL (
           SELECT FROM run o
           WHERE o.partition = w.partition AND o.job_id = w.job_id AND o.state = 0 /* pending */
             AND (o.due_at, o.seq) < (r.due_at, r.seq) AND o.run_at <= now()
-            AND (o.due_at < (SELECT held_from FROM cluster WHERE only_row)
-                 OR o.due_at >= (SELECT held_until FROM cluster WHERE only_row)))))
+            AND o.due_at >= (SELECT held_until FROM cluster WHERE only_row))))
       AND (r.admit & 4 = 0 OR r.attempts IS NOT NULL OR r.origin IN (2, 4) /* backfill, redrive */ OR
            greatest(now(), r.run_at) <= coalesce(r.due_at + (
                SELECT deadline FROM job WHERE partition = w.partition AND id = w.job_id), 'infinity'))

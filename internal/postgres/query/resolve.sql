@@ -24,8 +24,8 @@ SELECT c.partition, c.job_id, c.due_at, c.seq, c.attempt, c.version, c.origin, c
        CASE WHEN x.large THEN '' ELSE coalesce(j.target_config, '') END,
        CASE WHEN x.large THEN 'later' ELSE coalesce(c.payload, j.payload, '') END,
        coalesce(c.trace, ''), coalesce(c.idempotency_key, ''),
-       CASE WHEN j.policy LIKE '%"idempotency_key"%' THEN j.policy ELSE '' END,
-       CASE WHEN j.policy LIKE '%"idempotency_key"%'
+       CASE WHEN c.idempotency_key IS NULL THEN coalesce(j.idempotency_key, '') ELSE '' END,
+       CASE WHEN c.idempotency_key IS NULL AND j.idempotency_key IS NOT NULL
                  OR j.target_kind IN ('kafka', 'nats', 'amqp') AND j.target_config LIKE '%${%'
             THEN jsonb_build_object('name', j.name, 'labels', j.labels,
                      'queue', (SELECT q.name FROM queue q WHERE q.id = j.queue_id),

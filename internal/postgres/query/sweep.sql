@@ -7,6 +7,5 @@ SELECT r.* FROM unnest($1::smallint[]) p, LATERAL (
            coalesce(concurrency_key, 0), coalesce(concurrency_max, 0)
     FROM run
     WHERE needs_sweep AND partition = p AND run_at BETWEEN $2 AND $3 AND state = 0 /* pending */ AND handler IS NULL
-      AND (due_at < (SELECT held_from FROM cluster WHERE only_row)
-           OR due_at >= (SELECT held_until FROM cluster WHERE only_row))
+      AND due_at >= (SELECT held_until FROM cluster WHERE only_row)
     LIMIT $4::bigint OFFSET 0) r

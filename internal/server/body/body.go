@@ -22,9 +22,9 @@ var (
 	ErrTrailing = errors.New("there is something behind the end of the object")
 )
 
-// Check returns the number of values in a JSON text, or an error if it is nested too deeply or has more than most. It
+// checkText returns the number of values in a JSON text, or an error if it is nested too deeply or has more than most. It
 // does not check that the text is JSON: of text that is not, the count means nothing.
-func Check(text []byte, most int) (values int, err error) {
+func checkText(text []byte, most int) (values int, err error) {
 	depth := 0
 	values = 1
 	for i := 0; i < len(text); i++ {
@@ -65,7 +65,7 @@ func hasMembers(text []byte) bool {
 
 // Unmarshal decodes a JSON text as encoding/json does.
 func Unmarshal(text []byte, into any) error {
-	if _, err := Check(text, MaxValues); err != nil {
+	if _, err := checkText(text, MaxValues); err != nil {
 		return err
 	}
 	return json.Unmarshal(text, into)
@@ -73,7 +73,7 @@ func Unmarshal(text []byte, into any) error {
 
 // UnmarshalStrictly decodes a JSON text that has one value, no unknown member and none twice.
 func UnmarshalStrictly(text []byte, into any) error {
-	if _, err := Check(text, MaxValues); err != nil {
+	if _, err := checkText(text, MaxValues); err != nil {
 		return err
 	}
 	d := json.NewDecoder(bytes.NewReader(text))

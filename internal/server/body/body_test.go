@@ -23,7 +23,7 @@ func TestCheck(t *testing.T) {
 		`"`: 1, `"\`: 1, `{"a`: 2, `]]]]`: 1, `[`: 1,
 		"[" + strings.Repeat("1,", MaxValues-2) + "1]": MaxValues,
 	} {
-		got, err := Check([]byte(text), MaxValues)
+		got, err := checkText([]byte(text), MaxValues)
 		require.NoError(t, err)
 		require.Equal(t, want, got, "%.40s", text)
 	}
@@ -31,7 +31,7 @@ func TestCheck(t *testing.T) {
 		nested(MaxDepth + 1): ErrDepth, strings.Repeat(`{"a":`, MaxDepth+1): ErrDepth,
 		"[" + strings.Repeat("1,", MaxValues-1) + "1]": ErrValues, "[" + strings.Repeat("[],", MaxValues) + "1]": ErrValues,
 	} {
-		_, err := Check([]byte(text), MaxValues)
+		_, err := checkText([]byte(text), MaxValues)
 		require.ErrorIs(t, err, want)
 		var into any
 		require.ErrorIs(t, Unmarshal([]byte(text), &into), want)
@@ -43,7 +43,7 @@ func TestCheck(t *testing.T) {
 
 func TestCheckAllocatesNothing(t *testing.T) { //nolint:paralleltest // it counts allocations
 	text := []byte(`{"a":[{"b":"c"},1,2,3],"d":{}}`)
-	require.Zero(t, testing.AllocsPerRun(100, func() { _, _ = Check(text, MaxValues) }))
+	require.Zero(t, testing.AllocsPerRun(100, func() { _, _ = checkText(text, MaxValues) }))
 }
 
 func TestUnmarshalStrictly(t *testing.T) {
@@ -109,7 +109,7 @@ func FuzzCheck(f *testing.F) {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		values, err := Check(text, MaxValues)
+		values, err := checkText(text, MaxValues)
 		if !json.Valid(text) {
 			return
 		}

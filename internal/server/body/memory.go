@@ -102,7 +102,7 @@ func (m *Memory) Count(text []byte, isJSON bool, maxValues int) error {
 	values, objects := min(len(text)/2, maxValues), 0 // each second byte may be a value
 	if isJSON {
 		var err error
-		if values, err = Check(text, maxValues); err != nil {
+		if values, err = checkText(text, maxValues); err != nil {
 			return err
 		}
 		objects = min(bytes.Count(text, []byte("{")), values)

@@ -15,7 +15,7 @@ type Patch map[string]any
 
 // ParsePatch reads a patch. Only within the members free may an object have any number of members.
 func ParsePatch(text []byte, free ...string) (p Patch, err error) {
-	if _, err := Check(text, MaxValues); err != nil {
+	if _, err := checkText(text, MaxValues); err != nil {
 		return nil, err
 	}
 	if !json.Valid(text) {

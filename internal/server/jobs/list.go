@@ -14,10 +14,10 @@ import (
 func (h *Handlers) registerList() {
 	rest.Register(h.api, rest.Operation{
 		ID: "list-jobs", Route: "GET /jobs", Summary: "List jobs", Role: access.Viewer,
-		Description: "All filters must match. The order is that of creation; with due_from or due_to " +
-			"it is that of the due times. With due_from, due_to or include a page has at most 100 jobs. " +
-			"If a calendar excludes the next occurrence of a job, due_from and due_to still match that " +
-			"occurrence; next_due_at is the time of the next run.\n\n" +
+		Description: "All filters must match. The order is that of creation. With include a page has at most 100 jobs.\n\n" +
+			"With due_from or due_to, the list has the active jobs in the order of their next occurrence that is not planned " +
+			"yet, and no other filter is allowed. Runs are planned about a minute before they are due: " +
+			"list those with GET /runs and the state pending.\n\n" +
 			"A page may be short or even empty without being the last: continue while there is a next_page_token.",
 	}, h.listJobs)
 }
@@ -28,20 +28,14 @@ type listJobsInput struct {
 	Name    string    `query:"name" maxLength:"200" doc:"Part of the name, ignoring case. Fast with three letters or digits in a row."`
 	Target  string    `query:"target" maxLength:"32" doc:"The kind of target." example:"http"`
 	Queue   string    `query:"queue" maxLength:"63" doc:"Name of the queue."`
-	DueFrom time.Time `query:"due_from" doc:"Jobs that are due next at this time or later."`
-	DueTo   time.Time `query:"due_to" doc:"Jobs that are due next before this time."`
+	DueFrom time.Time `query:"due_from" doc:"By due time, from here on. Not with other filters."`
+	DueTo   time.Time `query:"due_to" doc:"By due time, before this time. Not with other filters."`
 	Include
 	rest.PageInput
 }
 
-// JobList is a page of jobs.
-type JobList struct {
-	rest.Page[Job]
-	Partial bool `json:"partial,omitempty" doc:"Very many runs are planned now; jobs due in the next minute may be missing."`
-}
-
 type listJobsOutput struct {
-	Body JobList
+	Body rest.Page[Job]
 }
 
 func (h *Handlers) listJobs(ctx context.Context, in *listJobsInput) (*listJobsOutput, error) {
@@ -54,7 +48,7 @@ func (h *Handlers) listJobs(ctx context.Context, in *listJobsInput) (*listJobsOu
 		return nil, err
 	}
 	out := &listJobsOutput{}
-	out.Body.Items, out.Body.Partial = rest.Map(page.Jobs, wireJob), page.Partial
+	out.Body.Items = rest.Map(page.Jobs, wireJob)
 	if in.Include.Include != "" {
 		if err := h.addRecent(ctx, page.Jobs, out.Body.Items); err != nil {
 			return nil, err
@@ -79,6 +73,16 @@ func (in *listJobsInput) params(ctx context.Context) (out job.ListParams, err er
 	}
 	if !in.DueFrom.IsZero() || !in.DueTo.IsZero() {
 		out.Due = &job.DueRange{From: in.DueFrom, Before: in.DueTo}
+		if in.State != "" || in.Name != "" || in.Target != "" || in.Queue != "" || len(in.Label) > 0 {
+			field := "due_from"
+			if in.DueFrom.IsZero() {
+				field = "due_to"
+			}
+			return out, &problem.Problem{
+				Field: field, Problem: "a list by due time has no other filters",
+				Fix: "leave out label, state, name, target and queue, or list in the order of creation",
+			}
+		}
 	}
 	after := pageMark{ByDue: out.Due != nil}
 	if err := in.After(ctx, &after); err != nil {

@@ -48,7 +48,7 @@ func (h *Handlers) clearWarnings(j *job.Job) []Warning {
 	return []Warning{{
 		Field:   "target.config",
 		Message: "a stored secret is sent over the network without encryption, where others can read it",
-		Fix:     "use https, or the setting tls of a broker",
+		Fix:     "use https",
 	}}
 }
 

@@ -24,7 +24,6 @@ type JobInput struct {
 
 	Queue    string `json:"queue,omitempty" maxLength:"63"`
 	Priority int16  `json:"priority,omitempty" minimum:"0" maximum:"9"`
-	MaxRuns  int32  `json:"max_runs,omitempty" minimum:"0" doc:"Scheduled runs until the job is finished. 0: no limit."`
 
 	Retry   *Retry        `json:"retry,omitempty" doc:"What happens after a failed attempt."`
 	Missed  *Missed       `json:"missed,omitempty" doc:"What happens to occurrences that could not run on time."`
@@ -41,8 +40,6 @@ type JobInput struct {
 
 	PauseAfterFailures int32         `json:"pause_after_failures,omitempty" minimum:"0"`
 	KeepFinishedFor    rest.Duration `json:"keep_finished_for,omitempty" example:"24h"`
-	KeepHistory        rest.Duration `json:"keep_history,omitempty" example:"365d"`
-	KeepFailures       int16         `json:"keep_failures,omitempty" minimum:"0" maximum:"1000"`
 }
 
 // Descriptions implements rest.Described.
@@ -61,10 +58,6 @@ func (JobInput) Descriptions() map[string]string {
 			"attempt and redrive. Default: the run's id.",
 		"pause_after_failures": "Number of failed runs in a row after which the job is paused. 0: never.",
 		"keep_finished_for":    "How long a finished one-off job is kept. Default 24h.",
-		"keep_history": "How long ended runs of the job are kept, if that is longer than the setting keep_history, at most " +
-			"3660d. Default: as the namespace says, or else the setting.",
-		"keep_failures": "How many failed runs stay that are older than the setting keep_history, the newest ones. " +
-			"Default 0.",
 	}
 }
 
@@ -155,14 +148,13 @@ func (in *JobInput) definition() (job.Definition, error) {
 		Name: in.Name, Description: in.Description, Owner: in.Owner,
 		Labels: in.Labels, Schedule: in.Schedule.Spec, Payload: in.Payload.Raw(), Queue: in.Queue,
 		Target:   job.Target{Kind: in.Target.Kind, Config: in.Target.Config.Raw()},
-		Priority: in.Priority, MaxRuns: in.MaxRuns,
+		Priority: in.Priority,
 		Policy: job.Policy{
 			Overlap: job.Overlap(in.Overlap), Delivery: job.Delivery(in.Delivery),
 			IdempotencyKey: in.IdempotencyKey, PauseAfterFailures: in.PauseAfterFailures,
 			Timeout: duration("timeout", in.Timeout), ReportTimeout: duration("report_timeout", in.ReportTimeout),
 			Deadline:        duration("deadline", in.Deadline),
 			KeepFinishedFor: duration("keep_finished_for", in.KeepFinishedFor),
-			KeepHistory:     duration("keep_history", in.KeepHistory), KeepFailures: in.KeepFailures,
 		},
 	}
 	if r := in.Retry; r != nil {
@@ -244,7 +236,7 @@ func wireDefinition(d *job.Definition) JobInput {
 		Name: d.Name, Description: d.Description, Owner: d.Owner, Labels: d.Labels,
 		Schedule: Schedule{d.Schedule}, Payload: rest.JSON(d.Payload),
 		Target: Target{Kind: d.Target.Kind, Config: rest.JSON(d.Target.Config)},
-		Queue:  d.Queue, Priority: d.Priority, MaxRuns: d.MaxRuns,
+		Queue:  d.Queue, Priority: d.Priority,
 		Retry: &Retry{
 			MaxAttempts: &d.Retry.MaxAttempts, Backoff: string(d.Retry.Backoff), Jitter: &d.Retry.Jitter,
 			Base: wireDuration(d.Retry.Base), Cap: wireDuration(d.Retry.Cap),
@@ -256,7 +248,6 @@ func wireDefinition(d *job.Definition) JobInput {
 		Overlap: string(d.Overlap), Delivery: string(d.Delivery),
 		Timeout: wireDuration(d.Timeout), ReportTimeout: wireDuration(d.ReportTimeout),
 		Deadline: wireDuration(d.Deadline), KeepFinishedFor: wireDuration(d.KeepFinishedFor),
-		KeepHistory: wireDuration(d.KeepHistory), KeepFailures: d.KeepFailures,
 		IdempotencyKey: d.IdempotencyKey, PauseAfterFailures: d.PauseAfterFailures,
 	}
 	if c := d.Concurrency; c.Key != "" {

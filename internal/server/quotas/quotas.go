@@ -22,7 +22,7 @@ func Register(api *rest.API, store Store) {
 		ID: "list-quotas", Route: "GET /quotas", Summary: "List the quotas and how much of them is used",
 		Description: "The operator of the cluster sets quotas, with belfry namespace quota. No key can. " +
 			"A request that would exceed a quota gets the problem quota_exceeded and changes nothing. " +
-			"Runs over the quota of runs per minute wait, and occurrences over that of live runs are skipped.",
+			"Runs over the quota of runs per minute wait.",
 		Role: access.Viewer,
 	}, h.list)
 }

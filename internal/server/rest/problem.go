@@ -66,7 +66,7 @@ var kinds = map[string]struct {
 	"bad_request":         {http.StatusBadRequest, "The request cannot be read"},
 	"unauthenticated":     {http.StatusUnauthorized, "The request has no valid key"},
 	"forbidden":           {http.StatusForbidden, "The key may not do this"},
-	"quota_exceeded":      {http.StatusForbidden, "A quota of the namespace is used up"},
+	"quota_exceeded":      {http.StatusForbidden, "A quota or limit of the namespace is used up"},
 	"not_found":           {http.StatusNotFound, "Not found"},
 	"method_not_allowed":  {http.StatusMethodNotAllowed, "There is no such operation"},
 	"session_expired":     {http.StatusGone, "The session has expired"},

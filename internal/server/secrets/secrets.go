@@ -80,16 +80,15 @@ type SecretPath struct {
 // SecretBinding says where a secret may be used.
 type SecretBinding struct {
 	Hosts *[]string `json:"hosts,omitempty" maxItems:"100"`
-	Kinds *[]string `json:"kinds,omitempty" maxItems:"6"`
+	Kinds *[]string `json:"kinds,omitempty" maxItems:"4"`
 }
 
 // Descriptions implements rest.Described.
 func (SecretBinding) Descriptions() map[string]string {
 	return map[string]string{
 		"hosts": "The hosts that may receive the secret: names such as hooks.example.com, *.example.com for all names below " +
-			"example.com, or addresses. All servers of a broker must be among them. A command has no host. Empty: all.",
-		"kinds": "The kinds of targets that may use the secret: http, http_url, kafka, nats, amqp, " +
-			"message_header, command. Empty: all. " +
+			"example.com, or addresses. A command and a broker have no host. Empty: all.",
+		"kinds": "The kinds of targets that may use the secret: http, http_url, message_header, command. Empty: all. " +
 			"A secret with hosts or kinds is part of a URL only if kinds has http_url, " +
 			"and in a header of a message only if kinds has message_header.",
 	}

@@ -1,7 +1,6 @@
 package amqp_test
 
 import (
-	"context"
 	"fmt"
 	"net/url"
 	"os"
@@ -15,7 +14,6 @@ import (
 	"github.com/belfry-dev/belfry/internal/target/amqp"
 	"github.com/belfry-dev/belfry/internal/target/broker"
 	"github.com/belfry-dev/belfry/internal/target/broker/brokertest"
-	"github.com/belfry-dev/belfry/internal/target/secret"
 	"github.com/belfry-dev/belfry/internal/target/targettest"
 )
 
@@ -31,22 +29,12 @@ func address(t *testing.T) *url.URL {
 	return u
 }
 
-// withPassword adds the server's password to the secrets of the suite.
-type withPassword struct {
-	secret.Source
-	password string
-}
-
-func (w withPassword) Secret(
-	ctx context.Context, namespace uuid.UUID, name string, use access.SecretUse,
-) (access.Secret, error) {
-	if name == "rabbitmq" {
-		return access.Secret{Values: []string{w.password}}, nil
-	}
-	if w.Source == nil {
-		return access.Secret{}, secret.ErrNone
-	}
-	return w.Source.Secret(ctx, namespace, name, use)
+// at sets a broker and returns its name.
+func at(password string, servers ...string) string {
+	return brokertest.Set(access.Broker{
+		Kind: "amqp", Config: access.BrokerConfig{Servers: servers, User: "belfry"},
+		Credentials: access.BrokerCredentials{Password: password},
+	})
 }
 
 func openChannel(t *testing.T) *amqp091.Channel {
@@ -74,9 +62,8 @@ func startServer(t *testing.T) targettest.Server {
 	require.NoError(t, b.ch.ExchangeDeclare(b.name, "fanout", false, false, false, false, nil))
 	t.Cleanup(func() { _ = b.ch.ExchangeDelete(b.name, false, false) })
 	s := &brokertest.Server{Proxy: brokertest.NewProxy(t, u.Host), Messages: make(chan targettest.Delivery, 1000)}
-	s.Settings = fmt.Sprintf(`{"servers": [%q], "user": %q, "password": {"secret": "rabbitmq"},
-		"exchange": %q, "routing_key": "${job.id}", "headers": {"Authorization": {"secret": %q}}}`,
-		s.Address(), u.User.Username(), b.name, targettest.SecretName)
+	s.Settings = fmt.Sprintf(`{"broker": %q, "exchange": %q, "routing_key": "${job.id}",
+		"headers": {"Authorization": {"secret": %q}}}`, at("belfry", s.Address()), b.name, targettest.SecretName)
 	b.Server = s
 	b.queue("all", nil)
 	deliveries, err := b.ch.Consume(b.bound, "", true, false, false, false, nil)
@@ -116,9 +103,8 @@ func (b *server) bind(suffix string) {
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	password, _ := address(t).User.Password()
 	newTarget := func(_ *testing.T, e targettest.Environment) targettest.Target {
-		return amqp.New(broker.Options{Dialer: e.Guard, Secrets: withPassword{e.Secrets, password}})
+		return amqp.New(broker.Options{Brokers: brokertest.Brokers{}, Secrets: e.Secrets})
 	}
 	targettest.Run(t, targettest.Suite{Start: startServer, New: newTarget})
 }

@@ -3,7 +3,6 @@ package amqp
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
@@ -18,14 +17,15 @@ type Target struct {
 
 // message is what is published, with its routing key.
 type message struct {
-	key  string
-	msg  amqp091.Publishing
-	size int // bytes, about
+	key string
+	msg amqp091.Publishing
 }
 
 // New creates the target with its own connections.
 func New(opts broker.Options) *Target {
-	return &Target{broker.NewTarget(opts, parse, (*connection).close)}
+	return &Target{broker.NewTarget(opts, broker.Kind[*config, *connection, *message]{
+		Name: form.Kind, Parse: parse, Open: open, Close: (*connection).close,
+	})}
 }
 
 // NewMessage implements broker.Settings.
@@ -48,126 +48,82 @@ func (c *config) NewMessage(ctx context.Context, o *broker.Options, a *job.Attem
 	if a.Payload != "" {
 		msg.ContentType = "application/json"
 	}
-	size := len(msg.Body)
 	for _, h := range m.Headers {
 		msg.Headers[h.Name] = h.Value
-		size += len(h.Name) + len(h.Value)
 	}
-	return &message{key, msg, size}, nil
-}
-
-// nameOf returns the run and attempt of a message, which identify a returned message: there is one live
-// attempt per run.
-func nameOf(headers amqp091.Table) string {
-	return fmt.Sprint(headers[broker.RunID], "/", headers[broker.Attempt])
+	return &message{key, msg}, nil
 }
 
 // Publish implements broker.Settings.
 func (c *config) Publish(ctx context.Context, conn *connection, m *message) (out job.Outcome, broken bool) {
 	out = c.publish(ctx, conn, m)
 	broken = conn.conn.IsClosed()
-	// A message to an exchange that does not exist ends the channel of others, but the broker works.
+	// A message to an exchange that does not exist ends its channel, but the broker works.
 	out.Down = out.Down && (broken || ctx.Err() != nil)
 	return out, broken
 }
 
 // publish sends a message and waits for the confirmation, both within ctx.
-func (c *config) publish(ctx context.Context, conn *connection, m *message) job.Outcome {
-	ch, release, err := conn.get(ctx, c.exchange)
-	switch {
-	case err != nil && ctx.Err() != nil:
-		return c.notAccepted(ctx)
-	case err != nil:
-		return broker.Unconnected(ctx, c.Where(), err)
-	}
-	defer release()
-	conn.throttle.Allow(broker.ResponseSize + m.size) // it may be returned
-	p := &published{
-		exchange: c.exchange, key: m.key, msg: m.msg, name: nameOf(m.msg.Headers), written: make(chan written, 1),
-	}
+func (c *config) publish(ctx context.Context, conn *connection, m *message) (out job.Outcome) {
 	select {
-	case ch.outbox <- p:
-	case <-ch.ended:
-		return broker.Unconnected(ctx, c.Where(), ch.reason)
+	case conn.slots <- struct{}{}:
 	case <-ctx.Done():
-		return c.notAccepted(ctx)
+		return broker.NotTaken(ctx, c.Where())
 	}
-	defer ch.forget(p)
-	var w written
+	s, settled := conn.send(c.exchange, m), false //nolint:contextcheck // the client ignores contexts
+	defer func() { conn.put(s, settled) }()
 	select {
-	case w = <-p.written:
-	case <-ch.ended:
-		select {
-		case w = <-p.written: // it came first, and its confirmation may have too
-		default:
-			return c.channelClosed(ctx, ch.reason)
-		}
+	case <-s.done:
 	case <-ctx.Done():
-		if ch.giveUp(p) {
+		if s.giveUp() {
 			return broker.Unconfirmed(ctx, c.Where(), ctx.Err())
 		}
-		return c.notAccepted(ctx)
+		return broker.NotTaken(ctx, c.Where())
 	}
 	switch {
-	case errors.Is(w.err, amqp091.ErrClosed): // the channel was closed before the whole message was written
-		return broker.Unconnected(ctx, c.Where(), w.err)
-	case w.err != nil:
-		return c.channelClosed(ctx, w.err)
+	case s.ch == nil, errors.Is(s.err, amqp091.ErrClosed): // closed before the whole message was written
+		return broker.Unconnected(ctx, c.Where(), s.err)
+	case s.err != nil:
+		return c.channelClosed(ctx, s.err)
 	}
-	return c.confirmed(ctx, ch, p, w.response)
+	out, settled = c.confirmed(ctx, s)
+	return out
 }
 
-// confirmed waits for the confirmation of a message. The client passes notifications of confirmations on in the order of
-// the messages, so one message without a confirmation would hide those of all later ones. It has also forgotten the first
-// response if a confirmation of several messages overwrote it. Deferred confirmations have neither fault.
-func (c *config) confirmed(
-	ctx context.Context, ch *channel, p *published, response *amqp091.DeferredConfirmation,
-) job.Outcome {
+// confirmed waits for the confirmation of a message.
+func (c *config) confirmed(ctx context.Context, s *sending) (out job.Outcome, settled bool) {
 	select {
-	case <-response.Done():
-	case <-ch.ended:
+	case <-s.response.Done():
 	case <-ctx.Done():
+		return broker.Unconfirmed(ctx, c.Where(), ctx.Err()), false
 	}
-	acked := response.Acked()
-	if !acked && ctx.Err() != nil {
-		return broker.Unconfirmed(ctx, c.Where(), ctx.Err())
-	}
-	if !acked && ch.closed() { // then the client refuses everything that was not confirmed, in the broker's name
+	if !s.response.Acked() && s.ch.IsClosed() { // then the client refuses everything, in the broker's name
 		select {
-		case <-ch.ended:
-			return c.channelClosed(ctx, ch.reason)
+		case e := <-s.ch.closing:
+			if e == nil { // it was closed before
+				e = amqp091.ErrClosed
+			}
+			return c.channelClosed(ctx, e), false
 		case <-ctx.Done():
-			return broker.Unconfirmed(ctx, c.Where(), ctx.Err())
+			return broker.Unconfirmed(ctx, c.Where(), ctx.Err()), false
 		}
 	}
-	returned := ch.whyReturned(p)
-	switch {
-	case returned != "":
+	select {
+	case r := <-s.ch.returns: // the client has passed it on before the confirmation
 		return job.Outcome{
 			Kind: job.Failed,
 			Message: broker.Clean("no queue is bound to the exchange for this routing key (" +
-				broker.Redact(ctx, returned) + "); bind one, then redrive the run"),
-		}
-	case !acked:
+				broker.Redact(ctx, r.ReplyText) + "); bind one, then redrive the run"),
+		}, true
+	default:
+	}
+	if !s.response.Acked() {
 		return job.Outcome{
 			Kind: job.Failed, Retryable: true,
 			Message: "the broker refused the message (nack): a queue is full or cannot be written to",
-		}
-	default:
-		return c.Confirmed()
+		}, true
 	}
-}
-
-// notAccepted is the outcome if the broker did not accept the message in time, so nothing was sent.
-func (c *config) notAccepted(ctx context.Context) job.Outcome {
-	if errors.Is(ctx.Err(), context.Canceled) {
-		return broker.Stopping()
-	}
-	return job.Outcome{
-		Kind: job.Failed, Retryable: true, Down: true,
-		Message: broker.Clean(c.Where() + " is connected, but did not take the message within the timeout; " +
-			"see whether the broker is overloaded or has an alarm, or raise the job's timeout"),
-	}
+	return c.Confirmed(), true
 }
 
 // channelClosed is the outcome if the channel ended before a confirmation.

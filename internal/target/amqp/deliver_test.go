@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -17,19 +18,17 @@ import (
 	"github.com/belfry-dev/belfry/internal/target/amqp"
 	"github.com/belfry-dev/belfry/internal/target/broker"
 	"github.com/belfry-dev/belfry/internal/target/broker/brokertest"
-	"github.com/belfry-dev/belfry/internal/target/guard"
 )
 
-func newTarget(t *testing.T, allow ...string) *amqp.Target {
+func newTarget(t *testing.T) *amqp.Target {
 	t.Helper()
-	target := amqp.New(broker.Options{Dialer: brokertest.Guard(t, allow...), Secrets: withPassword{password: "belfry"}})
+	target := amqp.New(broker.Options{Brokers: brokertest.Brokers{}})
 	t.Cleanup(target.Close)
 	return target
 }
 
-func attempt(server, more string) job.Attempt {
-	return brokertest.Attempt("amqp",
-		fmt.Sprintf(`{"servers": [%q], "user": "belfry", "password": {"secret": "rabbitmq"}%s}`, server, more))
+func attempt(name, more string) job.Attempt {
+	return brokertest.Attempt("amqp", fmt.Sprintf(`{"broker": %q%s}`, name, more))
 }
 
 // fullQueue returns the name of a queue that refuses every message.
@@ -50,8 +49,9 @@ func TestBurst(t *testing.T) {
 	require.NoError(t, err)
 	full := fullQueue(t, ch)
 	proxy := brokertest.NewProxy(t, u.Host)
-	target := newTarget(t, "127.0.0.0/8")
+	target := newTarget(t)
 	const n = 3000
+	name := at("belfry", proxy.Address())
 	var all sync.WaitGroup
 	for i := range n {
 		all.Go(func() {
@@ -62,7 +62,7 @@ func TestBurst(t *testing.T) {
 			case 2:
 				key, want, retryable = full, job.Failed, true
 			}
-			out := target.Deliver(t.Context(), attempt(proxy.Address(), fmt.Sprintf(`, "routing_key": %q`, key)))
+			out := target.Deliver(t.Context(), attempt(name, fmt.Sprintf(`, "routing_key": %q`, key)))
 			if out.Kind != want || out.Retryable != retryable || out.Unknown {
 				t.Errorf("%s: %+v; want %d", key, out, want)
 			}
@@ -83,7 +83,7 @@ func TestRefusals(t *testing.T) {
 	q, err := ch.QueueDeclare("", false, true, true, false, nil)
 	require.NoError(t, err)
 	full := fullQueue(t, ch)
-	target := newTarget(t, "127.0.0.0/8")
+	target, name := newTarget(t), at("belfry", u.Host)
 	var neighbour sync.WaitGroup
 	stop := make(chan struct{})
 	for range 16 {
@@ -94,7 +94,7 @@ func TestRefusals(t *testing.T) {
 					return
 				default:
 				}
-				out := target.Deliver(t.Context(), attempt(u.Host, `, "routing_key": "`+q.Name+`"`))
+				out := target.Deliver(t.Context(), attempt(name, `, "routing_key": "`+q.Name+`"`))
 				if out.Kind != job.Succeeded {
 					t.Errorf("the neighbour: %+v", out)
 					return
@@ -105,7 +105,7 @@ func TestRefusals(t *testing.T) {
 	defer neighbour.Wait()
 	defer close(stop)
 	for range 20 {
-		out := target.Deliver(t.Context(), attempt(u.Host, `, "exchange": "none", "routing_key": "x"`))
+		out := target.Deliver(t.Context(), attempt(name, `, "exchange": "none", "routing_key": "x"`))
 		require.Equal(t, job.Failed, out.Kind)
 		require.Contains(t, out.Message, "no exchange 'none'")
 	}
@@ -123,28 +123,24 @@ func TestRefusals(t *testing.T) {
 			"no queue is bound to the exchange for this routing key (NO_ROUTE)",
 		},
 		{`, "exchange": "none", "routing_key": "x"`, job.Failed, false, "no exchange 'none'"},
-		{`, "vhost": "none", "routing_key": "x"`, job.Failed, false, "fix user, password and vhost"},
 		{`, "routing_key": "${payload.none}"`, job.Failed, false, "have no none"},
 		{`, "routing_key": "x", "headers": {"a": {"secret": "none"}}`, job.Failed, false, "there is no secret"},
 	} {
-		out := target.Deliver(t.Context(), attempt(u.Host, c.more))
+		out := target.Deliver(t.Context(), attempt(name, c.more))
 		require.Equal(t, c.kind, out.Kind, "%+v: %+v", c, out)
 		require.Equal(t, c.retryable, out.Retryable, "%+v: %+v", c, out)
 		require.Contains(t, out.Message, c.says)
 		require.False(t, out.Unknown)
 	}
-	wrong := amqp.New(broker.Options{Dialer: &guard.Guard{}, Secrets: withPassword{password: "wrong"}})
-	t.Cleanup(wrong.Close)
-	out := wrong.Deliver(t.Context(), attempt(u.Host, `, "routing_key": "x"`))
-	require.False(t, out.Retryable)
-	require.Contains(t, out.Message, "targets.allow")
-	g, err := guard.New(guard.Options{Allow: []string{u.Host}})
-	require.NoError(t, err)
-	wrong = amqp.New(broker.Options{Dialer: g, Secrets: withPassword{password: "wrong"}})
-	t.Cleanup(wrong.Close)
-	out = wrong.Deliver(t.Context(), attempt(u.Host, `, "routing_key": "x"`))
-	require.False(t, out.Retryable)
-	require.Contains(t, out.Message, "does not take these credentials")
+	for _, b := range []access.Broker{
+		{Config: access.BrokerConfig{User: "belfry"}, Credentials: access.BrokerCredentials{Password: "wrong"}},
+		{Config: access.BrokerConfig{User: "belfry", VHost: "none"}, Credentials: access.BrokerCredentials{Password: "belfry"}},
+	} {
+		b.Kind, b.Config.Servers = "amqp", []string{u.Host}
+		out := target.Deliver(t.Context(), attempt(brokertest.Set(b), `, "routing_key": "x"`))
+		require.True(t, out.Retryable && out.Down, "%+v", out)
+		require.Contains(t, out.Message, "does not take the login")
+	}
 }
 
 // stored is the value of each secret.
@@ -168,56 +164,56 @@ func TestBrokerRepeatsSecrets(t *testing.T) {
 			"the broker refused the message: NOT_FOUND - no exchange 'a-[hidden]' in",
 		},
 		{"NO_ROUTE", `"routing_key": "none"`, "for this routing key ([hidden]); bind one"},
-		{"password", `"vhost": "none", "routing_key": "x"`, "fix user, password and vhost"},
 	} {
 		target := amqp.New(broker.Options{
-			Dialer: brokertest.Guard(t, u.Host), Secrets: withPassword{stored(c.secret), "belfry"},
+			Brokers: brokertest.Brokers{}, Secrets: stored(c.secret),
 		})
 		t.Cleanup(target.Close)
-		out := target.Deliver(t.Context(), attempt(u.Host, `, "headers": {"x": {"secret": "x"}}, `+c.more))
+		out := target.Deliver(t.Context(), attempt(at("belfry", u.Host), `, "headers": {"x": {"secret": "x"}}, `+c.more))
 		require.Contains(t, out.Message, c.says)
 	}
-}
-
-func TestForbidden(t *testing.T) {
-	t.Parallel()
-	out := newTarget(t).Deliver(t.Context(), attempt("127.0.0.1:5672", `, "routing_key": "x"`))
-	require.Equal(t, job.Failed, out.Kind)
-	require.False(t, out.Retryable)
-	require.Contains(t, out.Message, "targets.allow")
 }
 
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	target := newTarget(t)
-	const access = `"servers": ["x"], "user": "u", "password": {"secret": "p"}`
 	for config, field := range map[string]string{
-		`{` + access + `}`:                                               "routing_key",
-		`{` + access + `, "routing_key": 1}`:                             "routing_key",
-		`{` + access + `, "routing_key": "a", "exchange": 1}`:            "exchange",
-		`{"servers": ["x"], "routing_key": "a"}`:                         "user",
-		`{` + access + `, "routing_key": "a", "vhosts": ""}`:             "vhosts",
-		`{` + access + `, "routing_key": "a", "headers": {"a": "${x}"}}`: "headers.a",
+		`{"broker": "x"}`:                                               "routing_key",
+		`{"broker": "x", "routing_key": 1}`:                             "routing_key",
+		`{"broker": "x", "routing_key": "a", "exchange": 1}`:            "exchange",
+		`{"routing_key": "a"}`:                                          "broker",
+		`{"broker": "x", "routing_key": "a", "vhost": ""}`:              "vhost",
+		`{"broker": "x", "routing_key": "a", "headers": {"a": "${x}"}}`: "headers.a",
 	} {
 		problems := problem.All(target.Check(json.RawMessage(config)))
 		require.NotEmpty(t, problems, config)
 		require.Equal(t, "target.config."+field, problems[0].Field, config)
 	}
-	require.NoError(t,
-		target.Check(json.RawMessage(`{`+access+`, "routing_key": "due.${job.name}", "exchange": "e", "vhost": "v"}`)))
+	require.NoError(t, target.Check(json.RawMessage(`{"broker": "x", "routing_key": "due.${job.name}", "exchange": "e"}`)))
 }
 
-// A server that does not respond leaves time for the next.
-func TestSecondServer(t *testing.T) {
+// A message that is not confirmed has an unknown outcome, and does not delay the messages after it.
+func TestAMessageThatIsNotConfirmed(t *testing.T) {
 	t.Parallel()
-	q, err := openChannel(t).QueueDeclare("", false, true, true, false, nil)
+	u, ch := address(t), openChannel(t)
+	q, err := ch.QueueDeclare("", false, true, true, false, nil)
 	require.NoError(t, err)
-	brokertest.SecondServer(t, func(t *testing.T, o broker.Options, first string) job.Outcome {
-		o.Secrets = withPassword{password: "belfry"}
-		target := amqp.New(o)
-		defer target.Close()
-		return target.Deliver(t.Context(), brokertest.Attempt("amqp", fmt.Sprintf(`{"servers": [%q, %q],
-			"user": "belfry", "password": {"secret": "rabbitmq"}, "routing_key": %q}`,
-			first, address(t).Host, q.Name)))
-	})
+	proxy, target := brokertest.NewProxy(t, u.Host), newTarget(t)
+	name, key := at("belfry", proxy.Address()), fmt.Sprintf(`, "routing_key": %q`, q.Name)
+	require.Equal(t, job.Succeeded, target.Deliver(t.Context(), attempt(name, key)).Kind)
+	late := attempt(name, key)
+	late.Payload = `{"late": true}`
+	proxy.Withhold(late.Payload)
+	ctx, giveUp := context.WithCancel(t.Context())
+	done := make(chan job.Outcome, 1)
+	go func() { done <- target.Deliver(ctx, late) }()
+	require.Eventually(t, func() bool {
+		arrived, err := ch.QueueDeclarePassive(q.Name, false, true, true, false, nil)
+		return err == nil && arrived.Messages == 2
+	}, time.Minute, 10*time.Millisecond)
+	giveUp()
+	out := <-done
+	require.True(t, out.Retryable && out.Unknown, "%+v", out)
+	proxy.Release()
+	require.Equal(t, job.Succeeded, target.Deliver(t.Context(), attempt(name, key)).Kind)
 }

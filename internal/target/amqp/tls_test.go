@@ -1,6 +1,7 @@
 package amqp_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -15,23 +16,9 @@ func TestSecured(t *testing.T) {
 	t.Parallel()
 	s := brokertest.NewSecured(t, "BELFRY_TEST_AMQP_TLS_URL", "rabbitmq")
 	s.Kind, s.New = "amqp", func(o broker.Options) targettest.Target { return amqp.New(o) }
-	s.Plain = brokertest.Endpoint{Address: address(t).Host}
+	s.Plain = address(t).Host
 	q, err := openChannel(t).QueueDeclare("", false, true, false, false, nil)
 	require.NoError(t, err)
-	s.Settings = map[string]any{"exchange": "", "routing_key": q.Name}
+	s.Config = fmt.Sprintf(`"routing_key": %q`, q.Name)
 	s.Run(t)
-	t.Run("outage", func(t *testing.T) {
-		t.Parallel()
-		s.Outage(t, nil)
-	})
-	t.Run("guide", func(t *testing.T) {
-		t.Parallel()
-		s.Guide(t, map[string]string{"rabbitmq": s.Password, "rabbitmq-key": s.PEM(t, "client", brokertest.Key)},
-			func(config map[string]any) brokertest.Endpoint {
-				if brokertest.HasCertificate(config) {
-					return s.Mutual
-				}
-				return s.Endpoint
-			})
-	})
 }

@@ -5,58 +5,41 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"slices"
-	"strconv"
 	"strings"
 
-	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/expr"
+	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/target/secret"
 	"github.com/belfry-dev/belfry/internal/target/settings"
 )
 
 // Limits of a config. job.MaxConfig limits its total size.
 const (
-	maxServers = 16
 	maxHeaders = 32
-	maxName    = 255 // bytes of a host, a user or the name of a header
+	maxName    = 255 // bytes of the name of a header
 )
 
 // Config contains the settings that all brokers have.
 type Config struct {
-	Servers []string // host:port
-	TLS     *TLS     // nil: none
-	User    string
-	// Password must be a stored secret, because everyone who may see the job sees its config.
-	Password secret.Text
-	Headers  map[string]Header
-	Report   bool // wait_for: report
-
-	use access.SecretUse
+	Broker  string // its name
+	Headers map[string]Header
+	Report  bool // wait_for: report
 }
 
-// Uses returns the secrets of the settings that all brokers have.
-func (c *Config) Uses() secret.Uses {
-	out := secret.Uses{SecretUse: c.use}
-	out.Add(c.Password)
-	if c.TLS != nil {
-		out.Add(c.TLS.Key)
-	}
+// Common returns the settings that all brokers have.
+func (c *Config) Common() *Config { return c }
+
+// Where names the broker in messages.
+func (c *Config) Where() string { return "the broker " + c.Broker }
+
+// Uses returns the secrets that headers name. The broker itself is trusted, and its hosts are not known here: a secret
+// that is bound to hosts cannot be in a header.
+func (c *Config) Uses() (out secret.Uses) {
 	for _, h := range c.Headers {
 		out.AddHeader(h.Secret)
 	}
-	out.Clear = c.Clear(c.Password)
 	return out
-}
-
-// Clear reports whether secrets would be sent without encryption: those given, or those in headers.
-func (c *Config) Clear(sent ...secret.Text) bool {
-	for _, h := range c.Headers {
-		sent = append(sent, h.Secret)
-	}
-	named := slices.ContainsFunc(sent, func(t secret.Text) bool { return t.Secret != "" })
-	return named && c.TLS == nil && secret.Remote(c.use.Hosts)
 }
 
 // Header is a header of each message: a template, or a secret.
@@ -68,14 +51,13 @@ type Header struct {
 // Form describes the settings of one kind of broker.
 type Form struct {
 	Kind        string
-	Port        string                 // the default
 	Example     string                 // a valid config
 	Settings    []string               // names of the settings in addition to the common ones
 	ValidHeader func(name string) bool // reports whether a header can have that name
 }
 
 // common are the names of the settings that all brokers have.
-var common = []string{"servers", "tls", "user", "password", "headers", "wait_for"}
+var common = []string{"broker", "headers", "wait_for"}
 
 // Reader reads the settings of a broker.
 type Reader struct {
@@ -87,7 +69,7 @@ type Reader struct {
 // Err.
 func Read(raw []byte, form Form) (*Reader, Config) {
 	r := &Reader{settings.Read(raw, form.Example), form}
-	c := Config{use: access.SecretUse{Kind: form.Kind}}
+	c := Config{}
 	if !r.Readable() {
 		return r, c
 	}
@@ -97,10 +79,9 @@ func Read(raw []byte, form Form) (*Reader, Config) {
 			r.Add(settings.ShowName(name), "there is no such setting", "use "+strings.Join(known, ", "))
 		}
 	}
-	r.servers(&c)
-	r.tls(&c)
-	c.User = r.Text("user", maxName)
-	c.Password = r.Stored("password")
+	if c.Broker = r.Text("broker", maxName); !job.ValidQueueName(c.Broker) {
+		r.Add("broker", "it does not name a broker", "write for example "+form.Example)
+	}
 	r.headers(&c)
 	r.waitFor(&c)
 	return r, c
@@ -143,55 +124,6 @@ func (r *Reader) template(field, text string) *expr.Template {
 		r.Add(field, e.Problem, e.Fix)
 	}
 	return t
-}
-
-// Stored reads a setting that must be a stored secret.
-func (r *Reader) Stored(field string) (t secret.Text) {
-	raw := r.Fields[field]
-	if raw == nil {
-		return t
-	}
-	if json.Unmarshal(raw, &t) != nil || t.Secret == "" {
-		r.Add(field, "it does not name a stored secret",
-			`store it (belfry secret set NAME) and write {"secret": "NAME"}`)
-	}
-	return t
-}
-
-func (r *Reader) servers(c *Config) {
-	var list []string
-	if json.Unmarshal(r.Fields["servers"], &list) != nil || len(list) == 0 {
-		r.Add("servers", "it is missing or not a list of strings",
-			`write for example ["broker.example.com:`+r.Form.Port+`"]`)
-		return
-	}
-	if len(list) > maxServers {
-		r.Add("servers", fmt.Sprintf("%d servers; at most %d are allowed", len(list), maxServers),
-			"name a few: the others are found through them")
-		return
-	}
-	for i, server := range list {
-		host, port, err := net.SplitHostPort(server)
-		if err != nil && !strings.Contains(server, ":") {
-			host, port, err = server, r.Form.Port, nil
-		}
-		if err != nil || !validHost(host) || !validPort(port) {
-			r.Add(fmt.Sprintf("servers.%d", i), "it is not host:port",
-				"write for example broker.example.com:"+r.Form.Port+", without a scheme, user or path")
-			continue
-		}
-		c.Servers = append(c.Servers, net.JoinHostPort(host, port))
-		c.use.Hosts = append(c.use.Hosts, host)
-	}
-}
-
-func validHost(host string) bool {
-	return host != "" && len(host) <= maxName && !strings.ContainsAny(host, "/@") && settings.PlainHost(host)
-}
-
-func validPort(port string) bool {
-	n, err := strconv.ParseUint(port, 10, 16)
-	return err == nil && n != 0
 }
 
 // reserved reports whether Belfry sets a header itself.

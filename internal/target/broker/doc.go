@@ -1,35 +1,26 @@
 // Package broker contains what the targets kafka, nats and amqp have in common: how they read settings,
 // what they send with each message, how they share connections, and what a failure means.
 //
-// Each kind implements [Settings]: build a message, open a connection, publish. [Target] does the rest.
+// Each kind implements [Settings] and is a [Kind]: build a message, open a connection, publish. [Target] does the rest.
 //
-//	config ──► message ──► connection (Pool) ──► publish ──► outcome
+//	config ──► message ──► broker (Source) ──► connection (Pool) ──► publish ──► outcome
+//
+// # Brokers
+//
+// A job names a broker. The operator of the cluster has set where it is and how to log in there, so its servers are
+// trusted (decision 79). [Complete] checks what an operator sets.
 //
 // # Connections
 //
-// All deliveries with the same connection settings (namespace, servers, TLS, credentials) share one
-// connection, so a burst of runs is written and confirmed in batches. A [Pool] opens one connection per
-// key at a time, limits their number, waits longer after each failed try, and closes connections that
-// were not used for a while. Their number is divided among namespaces (package share). A connection that was replaced,
-// because it broke or its server is about to stop, counts until its last delivery has ended. Deliveries of a namespace
-// that has no connection left are deferred. A changed secret means another connection.
-//
-// Of several servers, the first that works is used. Each gets its share of the remaining time, so that
-// one that does not respond does not use up the time of the next.
+// All deliveries to a broker share one connection, so a burst of runs is written and confirmed together. A [Pool] opens
+// one connection at a time, waits longer after each failed try, and closes connections that were not used for a while.
+// A changed broker means another connection.
 //
 // A connection that breaks fails all deliveries that wait on it immediately. Their outcome is unknown, so
-// they may be retried, unless the job says at_most_once. The next delivery opens another connection.
+// they may be retried, unless the job says at_most_once. The next delivery opens another connection. No client sends
+// anything after the attempt has ended.
 //
-// # Hostile servers
-//
-// An editor of any namespace chooses the servers, so they are not trusted (decision 60). Package
-// throttle limits how fast the connections of a client are read. What a server may send is up to each kind.
-//
-// # TLS and logins
-//
-// If the job's settings are wrong, the failure is permanent and the message names the setting. If the
-// server must be fixed, the delivery may be retried (decision 25). Passwords, keys and credentials are
-// stored secrets. Messages never contain what a client or a server said about them.
+// A failure to connect may be retried, whatever its cause: the settings are not the job's.
 //
 // # Headers
 //

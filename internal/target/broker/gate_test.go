@@ -2,8 +2,6 @@ package broker_test
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -14,35 +12,20 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/target/broker"
 	"github.com/belfry-dev/belfry/internal/target/gate"
-	"github.com/belfry-dev/belfry/internal/target/secret"
 )
 
 // fake is the config of a broker that does what the test says.
 type fake struct {
+	broker.Config
 	Server string
-	User   string
 }
 
-func (f *fake) Where() string { return f.Server }
-
-func (*fake) Uses() secret.Uses { return secret.Uses{} }
-
-func (f *fake) NewMessage(context.Context, *broker.Options, *job.Attempt) (string, error) {
+func (*fake) NewMessage(context.Context, *broker.Options, *job.Attempt) (string, error) {
 	return "", nil
-}
-
-func (f *fake) Connection(
-	_ context.Context, _ *broker.Options, namespace uuid.UUID,
-) (string, broker.OpenFunc[string], error) {
-	return fmt.Sprint(namespace, f), func(context.Context) (string, error) {
-		if f.Server == "down" {
-			return "", syscall.ECONNREFUSED
-		}
-		return f.Server, nil
-	}, nil
 }
 
 func (f *fake) Publish(ctx context.Context, _, _ string) (out job.Outcome, broken bool) {
@@ -57,16 +40,36 @@ func (f *fake) Publish(ctx context.Context, _, _ string) (out job.Outcome, broke
 	}
 }
 
+// one is a broker.Source that has one broker, or fails.
+type one struct {
+	broker access.Broker
+	err    error
+}
+
+func (o one) Broker(context.Context, uuid.UUID, string) (*access.Broker, error) {
+	return &o.broker, o.err
+}
+
 func newFake(o broker.Options) *broker.Target[*fake, string, string] {
-	return broker.NewTarget(o, func(text string) (f *fake, err error) {
-		err = json.Unmarshal([]byte(text), &f)
-		return f, err
-	}, func(string) {})
+	if o.Brokers == nil {
+		o.Brokers = one{broker: access.Broker{Kind: "fake"}}
+	}
+	return newFakeOf(o, func(context.Context, *access.Broker) (string, error) { return "", nil })
+}
+
+func newFakeOf(
+	o broker.Options, open func(context.Context, *access.Broker) (string, error),
+) *broker.Target[*fake, string, string] {
+	return broker.NewTarget(o, broker.Kind[*fake, string, string]{
+		Name: "fake", Open: open, Close: func(string) {},
+		Parse: func(text string) (*fake, error) {
+			return &fake{Config: broker.Config{Broker: text}, Server: text}, nil
+		},
+	})
 }
 
 func attemptAt(namespace uuid.UUID, f fake) job.Attempt {
-	text, _ := json.Marshal(f)
-	return job.Attempt{Namespace: namespace, Config: string(text), Timeout: time.Duration(job.MaxTimeout)}
+	return job.Attempt{Namespace: namespace, Config: f.Server, Timeout: time.Duration(job.MaxTimeout)}
 }
 
 // TestASilentBrokerLeavesSlots: a namespace whose brokers never confirm does not take all slots. Its other runs are
@@ -114,7 +117,13 @@ func TestBreaker(t *testing.T) {
 		t.Run(server, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				target, namespace := newFake(broker.Options{}), uuid.New()
+				target, namespace := newFakeOf(broker.Options{Brokers: one{broker: access.Broker{Kind: "fake"}}},
+					func(context.Context, *access.Broker) (string, error) {
+						if server == "down" {
+							return "", syscall.ECONNREFUSED
+						}
+						return "", nil
+					}), uuid.New()
 				var last job.Outcome
 				for range 30 {
 					last = target.Deliver(t.Context(), attemptAt(namespace, fake{Server: server}))
@@ -126,29 +135,4 @@ func TestBreaker(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestNoConnectionLeft: a namespace that has used up its connections waits, without using attempts, and others connect.
-func TestNoConnectionLeft(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		target := newFake(broker.Options{})
-		ctx, cancel := context.WithCancel(t.Context())
-		attacker := uuid.New()
-		var all sync.WaitGroup
-		for i := range broker.MaxConnections * 4 / 5 {
-			all.Go(func() { target.Deliver(ctx, attemptAt(attacker, fake{"silent", fmt.Sprint(i)})) })
-		}
-		synctest.Wait()
-		out := target.Deliver(t.Context(), attemptAt(attacker, fake{"good", "one more"}))
-		require.Equal(t, job.Deferred, out.Kind)
-		require.Contains(t, out.Message, "use fewer different connection settings")
-		require.Positive(t, out.RetryAfter)
-		require.Less(t, out.RetryAfter, time.Minute)
-		out = target.Deliver(t.Context(), attemptAt(uuid.New(), fake{"good", ""}))
-		require.Equal(t, job.Succeeded, out.Kind)
-		cancel()
-		all.Wait()
-		target.Close()
-	})
 }

@@ -20,16 +20,18 @@ func (b boundSecret) Secret(_ context.Context, _ uuid.UUID, name string, use acc
 }
 
 // TestBoundSecretsInHeaders: a bound secret is in a header of messages only if its kinds say so, because the editor of a
-// job chooses the topic. It still logs in to the broker.
+// job chooses the topic. A secret that is bound to hosts
+// is in none, because the hosts of a broker are the operator's.
 func TestBoundSecretsInHeaders(t *testing.T) {
 	t.Parallel()
-	raw := `{"servers": ["a.example"], "password": {"secret": "p"}, "headers": {"x": {"secret": "p"}}}`
+	raw := `{"broker": "a", "headers": {"x": {"secret": "p"}}}`
 	r, c := broker.Read([]byte(raw), broker.Form{
-		Kind: "kafka", Port: "9092", Example: raw, ValidHeader: func(string) bool { return true },
+		Kind: "kafka", Example: raw, ValidHeader: func(string) bool { return true },
 	})
 	require.NoError(t, r.Err())
-	require.Equal(t, []string{"p"}, c.Uses().Names)
-	require.Equal(t, []string{"p"}, c.Uses().InHeader)
+	uses := c.Uses()
+	require.Equal(t, []string{"p"}, uses.All())
+	require.Equal(t, []string{"p"}, uses.InHeader)
 	for _, test := range []struct {
 		binding access.SecretBinding
 		want    string
@@ -38,7 +40,7 @@ func TestBoundSecretsInHeaders(t *testing.T) {
 		{access.SecretBinding{Hosts: []string{"a.example"}}, "may only be in a header of a message if"},
 		{access.SecretBinding{Kinds: []string{"kafka"}}, "may only be in a header of a message if"},
 		{access.SecretBinding{Kinds: []string{"kafka", access.KindHeader}}, ""},
-		{access.SecretBinding{Hosts: []string{"b.example"}, Kinds: []string{access.KindHeader}}, "not to a.example"},
+		{access.SecretBinding{Hosts: []string{"b.example"}, Kinds: []string{access.KindHeader}}, "not to a message_header"},
 	} {
 		_, err := c.Message(t.Context(), &broker.Options{Secrets: boundSecret(test.binding)}, &job.Attempt{})
 		if test.want == "" {

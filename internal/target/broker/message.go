@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/google/uuid"
+
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/expr"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/target/gate"
@@ -32,12 +35,21 @@ type Pair struct{ Name, Value string }
 
 // Options of a target.
 type Options struct {
-	Dialer  Dialer        // opens all connections: a guard
+	Brokers Source
 	Secrets secret.Source // nil: there are none
 	// Report returns the URL and the token with which a consumer reports on an attempt. Nil: consumers
 	// cannot report.
 	Report func(a job.Attempt) (url, token string)
 	Gate   *gate.Gate // limits the deliveries per broker and per namespace; nil: there is only a breaker
+	// Encrypted means that no secret is sent over a network without encryption.
+	Encrypted bool
+}
+
+// Source returns the brokers that the operator has set, with their credentials. It caches them for a short time, so it
+// can be called for each delivery.
+type Source interface {
+	// Broker returns access.ErrNoBroker if a namespace has no broker of that name.
+	Broker(ctx context.Context, namespace uuid.UUID, name string) (*access.Broker, error)
 }
 
 // Message is the part of a message that is the same for all brokers.
@@ -64,7 +76,7 @@ func (c *Config) Message(ctx context.Context, o *Options, a *job.Attempt) (*Mess
 		if h.Template != nil {
 			value, err = h.Template.Text(m.Facts)
 		} else {
-			value, err = c.readHeader(ctx, o, a.Namespace, h.Secret)
+			value, err = readHeader(ctx, o, a.Namespace, h.Secret)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("header %s: %w", name, err)

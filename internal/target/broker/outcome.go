@@ -2,6 +2,8 @@ package broker
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"net"
 	"syscall"
@@ -11,7 +13,6 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/target/guard"
 	"github.com/belfry-dev/belfry/internal/target/message"
 	"github.com/belfry-dev/belfry/internal/target/secret"
 )
@@ -22,47 +23,26 @@ const (
 	FallbackTimeout = 30 * time.Second
 )
 
-// FinalError is a permanent failure in Belfry's own words: waiting does not fix it.
-type FinalError struct{ Err error }
-
-func (f *FinalError) Error() string { return f.Err.Error() }
-func (f *FinalError) Unwrap() error { return f.Err }
+// ErrLogin says that a broker rejects the credentials.
+var ErrLogin = errors.New("the broker rejects the login")
 
 // secretError says that a secret could not be read, which may be temporary.
 type secretError struct{ error }
 
-// ReadSecret returns the value of a setting that may be a stored secret.
-func (c *Config) ReadSecret(
-	ctx context.Context, o *Options, namespace uuid.UUID, t secret.Text,
-) (string, error) {
-	return readSecret(ctx, o, namespace, t, c.use)
-}
-
 // readHeader returns the value of a secret in a header of a message.
-func (c *Config) readHeader(
-	ctx context.Context, o *Options, namespace uuid.UUID, t secret.Text,
-) (string, error) {
-	return readSecret(ctx, o, namespace, t, access.SecretUse{Kind: access.KindHeader, Hosts: c.use.Hosts})
-}
-
-func readSecret(
-	ctx context.Context, o *Options, namespace uuid.UUID, t secret.Text, use access.SecretUse,
-) (string, error) {
-	text, err := t.Read(ctx, o.Secrets, namespace, use)
+func readHeader(ctx context.Context, o *Options, namespace uuid.UUID, t secret.Text) (string, error) {
+	text, err := t.Read(ctx, o.Secrets, namespace, access.SecretUse{Kind: access.KindHeader})
 	if err != nil && !secret.Permanent(err) {
 		err = &secretError{err}
 	}
-	if t.Secret != "" {
-		record(ctx, text)
-	}
+	record(ctx, text)
 	return text, err
 }
 
 // Misconfigured is the outcome if a config or an expression is invalid, or a secret could not be read.
 // Nothing was sent.
 func Misconfigured(err error) job.Outcome {
-	var unread *secretError
-	if errors.As(err, &unread) {
+	if _, unread := errors.AsType[*secretError](err); unread {
 		return job.Outcome{
 			Kind: job.Failed, Retryable: true,
 			Message: "not sent: a secret could not be read just now; see the node's log",
@@ -74,35 +54,42 @@ func Misconfigured(err error) job.Outcome {
 	}
 }
 
-// Stopping is the outcome if ctx was cancelled before anything was sent.
-func Stopping() job.Outcome {
-	return job.Outcome{
-		Kind: job.Failed, Retryable: true, Message: "not sent: the node is stopping; another one retries",
-	}
+// unsent is the outcome if nothing was sent because of what the operator has set, or the node could not read.
+func unsent(why string) job.Outcome {
+	return job.Outcome{Kind: job.Failed, Retryable: true, Message: Clean("not sent: " + why)}
 }
 
-// Unconnected is the outcome if there is no connection, so nothing was sent. where names the broker.
-func Unconnected(ctx context.Context, where string, err error) job.Outcome {
-	out := job.Outcome{Kind: job.Failed, Retryable: true}
-	var final *FinalError
-	switch {
-	case errors.Is(err, guard.ErrRefused):
-		out.Retryable = false
-		out.Message = where + ": " + guard.ErrRefused.Error()
-	case secret.Permanent(err):
-		return Misconfigured(err)
-	case errors.As(err, &final):
-		out.Retryable = false
-		out.Message = Clean(where + ": " + err.Error())
-	case errors.Is(ctx.Err(), context.Canceled):
-		return Stopping()
-	default:
-		text, final := explain(err, secretsOf(ctx))
-		var unread *secretError
-		out.Retryable, out.Down = !final, !final && !errors.As(err, &unread)
-		out.Message = Clean(where + " " + text)
+// noBroker is the outcome if the settings of the broker could not be read. Its error is not part of the message.
+func noBroker(c *Config, err error) job.Outcome {
+	if errors.Is(err, access.ErrNoBroker) {
+		return unsent("there is no broker " + c.Broker + " that this namespace may use; " +
+			"the operator of the cluster sets brokers: belfry broker set")
 	}
-	return out
+	return unsent("the settings of " + c.Where() + " could not be read just now; see the node's log")
+}
+
+// Stopping is the outcome if ctx was cancelled before anything was sent.
+func Stopping() job.Outcome { return unsent("the node is stopping; another one retries") }
+
+// Unconnected is the outcome if there is no connection, so nothing was sent. where names the broker. All of it may be
+// retried: the settings are not the job's, and the operator can correct them meanwhile.
+func Unconnected(ctx context.Context, where string, err error) job.Outcome {
+	if errors.Is(ctx.Err(), context.Canceled) || errors.Is(err, ErrClosed) {
+		return Stopping()
+	}
+	return job.Outcome{Kind: job.Failed, Retryable: true, Down: true, Message: Clean(where + " " + explain(ctx, err))}
+}
+
+// NotTaken is the outcome if the broker did not take the message in time, so nothing was sent.
+func NotTaken(ctx context.Context, where string) job.Outcome {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return Stopping()
+	}
+	return job.Outcome{
+		Kind: job.Failed, Retryable: true, Down: true,
+		Message: Clean(where + " is connected, but did not take the message within the timeout; " +
+			"see whether it is overloaded or has an alarm, or raise the job's timeout"),
+	}
 }
 
 // Unconfirmed is the outcome if the message may have been sent and the broker did not confirm it.
@@ -111,56 +98,43 @@ func Unconfirmed(ctx context.Context, where string, err error) job.Outcome {
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		out.Message = where + " did not confirm the message within the timeout, and may have it; " +
-			"see whether the broker is overloaded, or raise the job's timeout"
+			"see whether it is overloaded, or raise the job's timeout"
 	case ctx.Err() != nil:
 		out.Message = "not waited for: the node is stopping; another one retries"
 	default:
 		out.Message = Clean(where + " broke off before it confirmed the message, and may have it (" +
-			secretsOf(ctx).reason(err) + ")")
+			Redact(ctx, err.Error()) + ")")
 	}
 	return out
 }
 
-// explain says why there is no connection and what to do. final says that waiting does not fix it.
-func explain(err error, hide *secrets) (text string, final bool) {
+// explain says why there is no connection and what to do.
+func explain(ctx context.Context, err error) string {
 	var (
-		dns     *net.DNSError
-		timeout net.Error
-		unread  *secretError
+		dns       *net.DNSError
+		timeout   net.Error
+		authority x509.UnknownAuthorityError
+		host      x509.HostnameError
+		record    tls.RecordHeaderError
 	)
-	if text, final = explainTLS(err, hide); text != "" {
-		return text, final
-	}
 	switch {
-	case errors.As(err, &unread):
-		return "was not connected to: a secret could not be read just now", false
+	case errors.Is(err, ErrLogin):
+		return "does not take the login; the operator corrects it: belfry broker set"
+	case errors.As(err, &authority):
+		return "has a TLS certificate of an authority that is not known; the operator sets it: belfry broker set --tls-ca"
+	case errors.As(err, &host):
+		return "has a TLS certificate for another name; the operator sets it: belfry broker set --tls-server-name"
+	case errors.As(err, &record):
+		return "does not speak TLS there; the operator corrects it: belfry broker set"
 	case errors.As(err, &dns) && dns.IsNotFound:
-		return "has a name that does not resolve; check servers", false
+		return "has a server whose name does not resolve"
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return "refused the connection; check that it is running and listens there", false
+		return "refused the connection; check that it is running"
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
-		return "could not be connected to in time; check firewalls, the port, and that tls is set as there", false
+		return "could not be connected to in time; check firewalls, ports, and whether it wants TLS"
 	default:
-		return "could not be connected to (" + hide.reason(err) + ")", false
+		return "could not be connected to (" + Redact(ctx, err.Error()) + ")"
 	}
-}
-
-// PreferRetryable returns the error of two servers that may be temporary, if there is one. While one server
-// is down, a permanent failure of another does not decide the outcome. Either may be nil.
-func PreferRetryable(a, b error) error {
-	if a == nil || b != nil && isFinal(a) {
-		return b
-	}
-	return a
-}
-
-func isFinal(err error) bool {
-	var final *FinalError
-	if errors.Is(err, guard.ErrRefused) || errors.As(err, &final) {
-		return true
-	}
-	_, yes := explain(err, nil)
-	return yes
 }
 
 // Clean makes a message printable and limits its length.

@@ -1,47 +1,34 @@
 package broker
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
-
-	"github.com/google/uuid"
-
-	"github.com/belfry-dev/belfry/internal/share"
 )
 
 const (
-	openTimeout = 10 * time.Second // for one try, all servers together
-	idleTimeout = time.Minute
-	// MaxConnections is the maximum number of connections to one kind of broker from one node, of all namespaces.
-	MaxConnections = 500
-	firstBackoff   = 100 * time.Millisecond
-	maxBackoff     = 2 * time.Second
-	forgetAfter    = time.Minute // how long a failure is remembered
+	// OpenTimeout is how long one try to connect may take, all servers together.
+	OpenTimeout  = 10 * time.Second
+	idleTimeout  = time.Minute
+	firstBackoff = 100 * time.Millisecond
+	maxBackoff   = 2 * time.Second
+	forgetAfter  = time.Minute // how long a failure is remembered
 )
 
-// ErrFull says that all connections that a namespace may have are in use.
-var ErrFull error = OwnError(fmt.Sprintf("the namespace has its share of the %d connections that a node opens to "+
-	"brokers of this kind, and none of them is idle; use fewer different connection settings", MaxConnections))
-
 // ErrClosed says that the pool is closed because the node is stopping.
-var ErrClosed error = OwnError("the node is stopping")
+var ErrClosed = errors.New("the node is stopping")
 
-// Pool shares connections by key, and divides their number among namespaces: see share.Pool. The zero value with
-// CloseConn set is ready to use.
+// OpenFunc opens a connection.
+type OpenFunc[N any] func(ctx context.Context) (N, error)
+
+// Pool shares connections by key. The zero value with CloseConn set is ready to use.
 type Pool[N any] struct {
 	// CloseConn closes a connection. It is called once for each, while no delivery uses it.
 	CloseConn func(N)
-	// Limit overrides MaxConnections, for tests.
-	Limit int
 
 	mu      sync.Mutex
 	entries map[string]*entry[N]
-	shares  *share.Pool // counts entries, also those removed while they are in use
-	uses    uint64
 	closed  bool
 }
 
@@ -56,9 +43,8 @@ func retired(conn any) bool {
 
 // entry is a connection that is open, is being opened, or could not be opened.
 type entry[N any] struct {
-	pool      *Pool[N]
-	namespace uuid.UUID
-	key       string
+	pool *Pool[N]
+	key  string
 
 	ready chan struct{} // closed when opening has ended
 	conn  N
@@ -66,10 +52,8 @@ type entry[N any] struct {
 
 	// The pool's mutex guards the fields below.
 	open     bool
-	removed  bool // not in the pool any more: ends once its last user has released it
-	ended    bool
+	removed  bool // not in the pool any more: closed once its last user has released it
 	users    int
-	lastUse  uint64
 	failures int
 	retry    chan struct{} // set after a failure; closed when the next try may start
 	timer    *time.Timer   // closes an idle connection, or forgets a failure
@@ -83,10 +67,10 @@ type Lease[N any] struct {
 
 // Get returns the connection with that key and opens it if there is none. The pool opens one connection per
 // key at a time, and all callers wait for it. After a failure, callers wait until the backoff has passed and
-// then try again. Of each namespace, keys are different.
-func (p *Pool[N]) Get(ctx context.Context, namespace uuid.UUID, key string, open OpenFunc[N]) (*Lease[N], error) {
+// then try again.
+func (p *Pool[N]) Get(ctx context.Context, key string, open OpenFunc[N]) (*Lease[N], error) {
 	for {
-		e, wait, err := p.acquire(namespace, key, open)
+		e, wait, err := p.acquire(key, open)
 		switch {
 		case err != nil:
 			return nil, err
@@ -113,9 +97,7 @@ func (p *Pool[N]) Get(ctx context.Context, namespace uuid.UUID, key string, open
 }
 
 // acquire returns the entry of a key, with one more user, or a channel to wait for before the next call.
-func (p *Pool[N]) acquire(
-	namespace uuid.UUID, key string, open OpenFunc[N],
-) (e *entry[N], wait <-chan struct{}, err error) {
+func (p *Pool[N]) acquire(key string, open OpenFunc[N]) (e *entry[N], wait <-chan struct{}, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -137,10 +119,7 @@ func (p *Pool[N]) acquire(
 		e = nil
 	}
 	if e == nil {
-		if !p.makeCapacity(namespace) {
-			return nil, nil, ErrFull
-		}
-		e = &entry[N]{pool: p, namespace: namespace, key: key, ready: make(chan struct{}), failures: failures}
+		e = &entry[N]{pool: p, key: key, ready: make(chan struct{}), failures: failures}
 		if p.entries == nil {
 			p.entries = make(map[string]*entry[N])
 		}
@@ -149,15 +128,13 @@ func (p *Pool[N]) acquire(
 		go e.connect(open)
 	}
 	e.users++
-	p.uses++
-	e.lastUse = p.uses
 	e.stopTimer()
 	return e, nil, nil
 }
 
 // connect opens the connection. It does not use the context of the first caller, because others wait too.
 func (e *entry[N]) connect(open OpenFunc[N]) {
-	ctx, cancel := context.WithTimeout(context.Background(), openTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), OpenTimeout)
 	defer cancel()
 	conn, err := open(ctx)
 	p := e.pool
@@ -190,37 +167,6 @@ func (e *entry[N]) forgetLater() {
 	}
 }
 
-// makeCapacity counts one more connection of a namespace and reports whether it may be opened. If there are too many,
-// it removes the idle one of the namespace that was used least recently, or of any namespace if the pool is full.
-func (p *Pool[N]) makeCapacity(namespace uuid.UUID) bool {
-	if p.shares == nil {
-		p.shares = share.New(int64(cmp.Or(p.Limit, MaxConnections)))
-	}
-	for {
-		err := p.shares.Take(namespace, 1)
-		if err == nil {
-			return true
-		}
-		oldest := p.oldestIdle(func(e *entry[N]) bool { return e.namespace == namespace })
-		if oldest == nil && errors.Is(err, share.ErrFull) {
-			oldest = p.oldestIdle(func(*entry[N]) bool { return true })
-		}
-		if oldest == nil {
-			return false
-		}
-		p.remove(oldest)
-	}
-}
-
-func (p *Pool[N]) oldestIdle(among func(*entry[N]) bool) (oldest *entry[N]) {
-	for _, e := range p.entries {
-		if e.users == 0 && among(e) && (oldest == nil || e.lastUse < oldest.lastUse) {
-			oldest = e
-		}
-	}
-	return oldest
-}
-
 // remove takes an entry out of the pool. Its connection is closed once its last user has released it.
 func (p *Pool[N]) remove(e *entry[N]) {
 	if e.removed {
@@ -231,7 +177,7 @@ func (p *Pool[N]) remove(e *entry[N]) {
 	if p.entries[e.key] == e {
 		delete(p.entries, e.key)
 	}
-	e.endUnused()
+	e.closeUnused()
 }
 
 func (e *entry[N]) stopTimer() {
@@ -241,15 +187,11 @@ func (e *entry[N]) stopTimer() {
 	}
 }
 
-// endUnused ends a removed entry without users: it does not count any more, and its connection is closed. The caller
-// holds the mutex, so the client, which may take a while, runs in a goroutine.
-func (e *entry[N]) endUnused() {
-	if !e.removed || e.users > 0 || e.ended {
-		return
-	}
-	e.ended = true
-	e.pool.shares.Give(e.namespace, 1)
-	if e.open {
+// closeUnused closes the connection of a removed entry without users. The caller holds the mutex, so the client, which
+// may take a while, runs in a goroutine.
+func (e *entry[N]) closeUnused() {
+	if e.removed && e.users == 0 && e.open {
+		e.open = false
 		go e.pool.CloseConn(e.conn)
 	}
 }
@@ -259,7 +201,7 @@ func (e *entry[N]) release() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	e.users--
-	e.endUnused()
+	e.closeUnused()
 	if e.users == 0 && e.open && !e.removed {
 		e.timer = time.AfterFunc(idleTimeout, func() {
 			p.mu.Lock()

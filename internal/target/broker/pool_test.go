@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/target/broker"
@@ -48,7 +47,7 @@ func TestPoolShares(t *testing.T) {
 		var all sync.WaitGroup
 		for n := range 100 {
 			all.Go(func() {
-				lease, err := p.Get(t.Context(), uuid.Nil, fmt.Sprint(n%2), o.open)
+				lease, err := p.Get(t.Context(), fmt.Sprint(n%2), o.open)
 				if err != nil {
 					t.Error(err)
 					return
@@ -79,10 +78,10 @@ func TestPoolReplacesRetired(t *testing.T) {
 		var closed []*own
 		p := &broker.Pool[*own]{CloseConn: func(o *own) { closed = append(closed, o) }}
 		open := func(context.Context) (*own, error) { return &own{}, nil }
-		first, err := p.Get(t.Context(), uuid.Nil, "a", open)
+		first, err := p.Get(t.Context(), "a", open)
 		require.NoError(t, err)
 		first.Conn.retired = true
-		second, err := p.Get(t.Context(), uuid.Nil, "a", open)
+		second, err := p.Get(t.Context(), "a", open)
 		require.NoError(t, err)
 		require.NotSame(t, first.Conn, second.Conn)
 		synctest.Wait()
@@ -90,7 +89,7 @@ func TestPoolReplacesRetired(t *testing.T) {
 		first.Release(false)
 		synctest.Wait()
 		require.Equal(t, []*own{first.Conn}, closed)
-		third, err := p.Get(t.Context(), uuid.Nil, "a", open)
+		third, err := p.Get(t.Context(), "a", open)
 		require.NoError(t, err)
 		require.Same(t, second.Conn, third.Conn)
 		second.Release(false)
@@ -105,15 +104,15 @@ func TestPoolKeepsWhatIsUsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := &opener{}
 		p := o.pool()
-		first, err := p.Get(t.Context(), uuid.Nil, "a", o.open)
+		first, err := p.Get(t.Context(), "a", o.open)
 		require.NoError(t, err)
 		time.Sleep(time.Hour) //nolint:forbidigo // virtual
 		require.Zero(t, o.closed.Load())
-		second, err := p.Get(t.Context(), uuid.Nil, "a", o.open)
+		second, err := p.Get(t.Context(), "a", o.open)
 		require.NoError(t, err)
 		require.Equal(t, first.Conn, second.Conn)
 		second.Release(true)
-		third, err := p.Get(t.Context(), uuid.Nil, "a", o.open)
+		third, err := p.Get(t.Context(), "a", o.open)
 		require.NoError(t, err)
 		require.NotEqual(t, first.Conn, third.Conn)
 		synctest.Wait()
@@ -122,7 +121,7 @@ func TestPoolKeepsWhatIsUsed(t *testing.T) {
 		synctest.Wait()
 		require.EqualValues(t, 1, o.closed.Load())
 		p.Close()
-		_, err = p.Get(t.Context(), uuid.Nil, "a", o.open)
+		_, err = p.Get(t.Context(), "a", o.open)
 		require.ErrorIs(t, err, broker.ErrClosed)
 		synctest.Wait()
 		require.EqualValues(t, 1, o.closed.Load())
@@ -142,118 +141,24 @@ func TestPoolBacksOff(t *testing.T) {
 		p := o.pool()
 		began := time.Now() //nolint:forbidigo // virtual
 		for range 12 {
-			_, err := p.Get(t.Context(), uuid.Nil, "a", o.open)
+			_, err := p.Get(t.Context(), "a", o.open)
 			require.ErrorContains(t, err, "down")
 		}
 		took := time.Since(began) //nolint:forbidigo // virtual
 		require.EqualValues(t, 12, o.opened.Load())
 		require.Equal(t, 100*time.Millisecond*(1+2+4+8+16)+6*2*time.Second, took)
 		o.fails.Store(false)
-		lease, err := p.Get(t.Context(), uuid.Nil, "a", o.open)
+		lease, err := p.Get(t.Context(), "a", o.open)
 		require.NoError(t, err)
 		lease.Release(false)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
 		o.fails.Store(true)
-		_, err = p.Get(t.Context(), uuid.Nil, "b", o.open)
+		_, err = p.Get(t.Context(), "b", o.open)
 		require.Error(t, err)
-		_, err = p.Get(ctx, uuid.Nil, "b", o.open)
+		_, err = p.Get(ctx, "b", o.open)
 		require.ErrorIs(t, err, context.DeadlineExceeded, "waiting ends with the caller's context")
 		time.Sleep(2 * time.Minute) //nolint:forbidigo // virtual
 		require.Zero(t, p.Len(), "failures are forgotten")
-	})
-}
-
-// The number of connections is limited: the least recently used idle one is closed. If none is idle, Get
-// fails.
-func TestPoolIsBounded(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		o := &opener{}
-		p := o.pool()
-		p.Limit = 4 // of which one is for other namespaces
-		var leases []*broker.Lease[int64]
-		for n := range 3 {
-			lease, err := p.Get(t.Context(), uuid.Nil, fmt.Sprint(n), o.open)
-			require.NoError(t, err)
-			leases = append(leases, lease)
-		}
-		_, err := p.Get(t.Context(), uuid.Nil, "more", o.open)
-		require.ErrorIs(t, err, broker.ErrFull)
-		leases[1].Release(false)
-		leases[0].Release(false)
-		more, err := p.Get(t.Context(), uuid.Nil, "more", o.open)
-		require.NoError(t, err)
-		synctest.Wait()
-		require.EqualValues(t, 1, o.closed.Load())
-		again, err := p.Get(t.Context(), uuid.Nil, "1", o.open)
-		require.NoError(t, err)
-		require.EqualValues(t, 2, again.Conn, "it was used later than 0, and stayed")
-		again.Release(false)
-		more.Release(false)
-		leases[2].Release(false)
-		p.Close()
-	})
-}
-
-// TestPoolIsDivided: a namespace alone has most of the connections, and leaves some to others. Replaced connections
-// count until their users have released them.
-func TestPoolIsDivided(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		p := &broker.Pool[*own]{CloseConn: func(*own) {}, Limit: 100}
-		open := func(context.Context) (*own, error) { return &own{}, nil }
-		keys := 0
-		fill := func(namespace uuid.UUID) (leases []*broker.Lease[*own]) {
-			for {
-				keys++
-				lease, err := p.Get(t.Context(), namespace, fmt.Sprint(keys), open)
-				if err != nil {
-					require.ErrorIs(t, err, broker.ErrFull)
-					return leases
-				}
-				leases = append(leases, lease)
-			}
-		}
-		first, second := uuid.New(), uuid.New()
-		most := fill(first)
-		require.Len(t, most, 80)
-		others := fill(second)
-		require.Len(t, others, 16)
-
-		others[0].Release(false)
-		require.Empty(t, fill(first), "it closes no idle connection of another namespace")
-		lease, err := p.Get(t.Context(), second, "again", open)
-		require.NoError(t, err, "the namespace that has an idle one can replace it")
-		lease.Release(true)
-
-		for _, l := range most[:40] {
-			l.Release(true)
-		}
-		require.Greater(t, len(fill(second)), 16, "and gets more when others have less")
-		require.NotEmpty(t, fill(uuid.New()))
-		p.Close()
-	})
-}
-
-// TestRetiredConnectionsCount: servers that announce their end again and again do not get more connections.
-func TestRetiredConnectionsCount(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		p := &broker.Pool[*own]{CloseConn: func(*own) {}, Limit: 10}
-		open := func(context.Context) (*own, error) { return &own{retired: true}, nil }
-		var leases []*broker.Lease[*own]
-		for range 8 {
-			lease, err := p.Get(t.Context(), uuid.Nil, "a", open)
-			require.NoError(t, err)
-			leases = append(leases, lease)
-		}
-		require.LessOrEqual(t, p.Len(), 1)
-		_, err := p.Get(t.Context(), uuid.Nil, "a", open)
-		require.ErrorIs(t, err, broker.ErrFull)
-		leases[0].Release(false)
-		_, err = p.Get(t.Context(), uuid.Nil, "a", open)
-		require.NoError(t, err)
-		p.Close()
 	})
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/clock/clocktest"
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/path/finish"
 	"github.com/belfry-dev/belfry/internal/target/command"
 )
 
@@ -183,8 +184,8 @@ func TestSlots(t *testing.T) {
 		Message: "not run yet: this node already runs 1 commands, its limit; waiting for a free slot",
 	}, got)
 	run := job.Run{Attempt: 1}
-	decision := job.Decide(job.DecideInput{Run: run, Outcome: got})
-	require.Equal(t, job.DecideRetry, decision.Kind)
+	decision := finish.Decide(finish.Input{Run: run, Outcome: got})
+	require.Equal(t, finish.Retries, decision.Kind)
 	require.True(t, decision.Free, "it does not count as an attempt")
 	stop()
 	require.Equal(t, job.Failed, (<-done).Kind)

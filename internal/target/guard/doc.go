@@ -3,16 +3,13 @@
 //
 // Whoever may save a job chooses where Belfry connects to, and Belfry runs inside a network that its
 // users may not be able to reach: databases without a password, cloud metadata services that hand out
-// credentials, the node's own loopback interface. Every connection of every target therefore goes
-// through a [Guard].
+// credentials, the node's own loopback interface. Every connection of a target whose server a user
+// chooses therefore goes through a [Guard].
 //
 // The guard checks the address itself, after the last name was resolved and just before the socket
 // connects. It does not check what the user wrote: a name may resolve to one address now and to another
 // a moment later, and 127.0.0.1 has thousands of spellings, some of which only the connecting code
 // understands.
-//
-// Addresses that a broker advertises go through the same guard, because the owner of the broker chooses
-// them.
 //
 // # What is refused
 //

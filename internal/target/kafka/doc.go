@@ -10,30 +10,19 @@
 //	no such topic                    may be retried; topics are not created
 //	too few in-sync replicas         may be retried
 //	too large for the topic          permanent
-//	not allowed, wrong credentials   permanent
-//	wrong TLS settings               permanent: see package broker
-//	no connection                    may be retried
+//	not allowed to write             permanent
+//	no connection, wrong login       may be retried
 //	no confirmation                  may be retried; the record may have been stored
 //
 // # Batches
 //
 // The client collects the records of all deliveries on one connection for linger and sends them together,
-// one batch per partition of the topic. If a record could not be sent within the attempt's timeout, it is
+// one batch per partition of the topic. If a record is not confirmed within the attempt's timeout, it is
 // withdrawn together with the records behind it for the same partition. All of them are retried, and none
-// arrives late. The outcome of a record that was sent but not confirmed is unknown.
+// is sent later. The outcome is unknown then.
 //
 // # Unreachable clusters
 //
-// If no broker can be reached for downGrace, all deliveries fail and the client is closed. The next
-// delivery creates another.
-//
-// Connections to the addresses that brokers advertise go through the guard, like those of the config. If
-// such an address cannot be reached, nothing was sent: once the client has tried recordRetries times, the
-// outcome is the same as for an address of the config.
-//
-// # Hostile brokers
-//
-// The client trusts the brokers, so checked stands between it and each socket (decision 60). Responses have a
-// maximum size, and metadata a maximum of brokers, topics and partitions. A client that knows many topics is
-// replaced by another, because it would keep them for ever.
+// A client that cannot connect is replaced. The next delivery pings the cluster first, so that nothing was sent
+// if no broker responds.
 package kafka

@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/target/broker"
 	"github.com/belfry-dev/belfry/internal/target/broker/brokertest"
 	"github.com/belfry-dev/belfry/internal/target/kafka"
@@ -105,44 +106,11 @@ func (b *topic) until(taken bool) {
 	}, time.Minute, 50*time.Millisecond)
 }
 
-// await waits for a record with that value.
-func (b *topic) await(value string) {
-	reader, err := kgo.NewClient(kgo.SeedBrokers(address(b.t)), kgo.ConsumeTopics(b.name),
-		kgo.FetchMaxWait(100*time.Millisecond))
-	if err != nil {
-		b.t.Error(err)
-		return
-	}
-	defer reader.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), brokertest.Patience)
-	defer cancel()
-	for found := false; !found && ctx.Err() == nil; {
-		reader.PollFetches(ctx).EachRecord(func(r *kgo.Record) { found = found || string(r.Value) == value })
-	}
-}
-
-// through is a dialer that connects to the proxy of a test, although the broker advertises its own address.
-type through struct {
-	guard broker.Dialer
-	mu    sync.Mutex
-	proxy string
-}
-
-func (d *through) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
-	d.mu.Lock()
-	if d.proxy == "" {
-		d.proxy = address
-	}
-	address = d.proxy
-	d.mu.Unlock()
-	return d.guard.DialContext(ctx, network, address)
-}
-
 func startServer(t *testing.T) targettest.Server {
 	b := newTopic(t, 3)
 	s := &brokertest.Server{Proxy: brokertest.NewProxy(t, address(t)), Messages: make(chan targettest.Delivery, 1000)}
-	s.Settings = fmt.Sprintf(`{"servers": [%q], "topic": %q, "headers": {"Authorization": {"secret": %q}}}`,
-		s.Address(), b.name, targettest.SecretName)
+	s.Settings = fmt.Sprintf(`{"broker": %q, "topic": %q, "headers": {"Authorization": {"secret": %q}}}`,
+		at(s.Address()), b.name, targettest.SecretName)
 	gone := false
 	s.Allow = func() {
 		if gone {
@@ -187,6 +155,23 @@ func TestConformance(t *testing.T) {
 	targettest.Run(t, targettest.Suite{New: newTarget, Start: startServer})
 }
 
+// newTarget returns a target that connects to what a test has set only, although the broker advertises its own address.
 func newTarget(_ *testing.T, g targettest.Environment) targettest.Target {
-	return kafka.New(broker.Options{Dialer: &through{guard: g.Guard}, Secrets: g.Secrets})
+	var mu sync.Mutex
+	proxy := ""
+	return kafka.NewThrough(broker.Options{Brokers: brokertest.Brokers{}, Secrets: g.Secrets},
+		func(ctx context.Context, network, address string) (net.Conn, error) {
+			mu.Lock()
+			if proxy == "" {
+				proxy = address
+			}
+			address = proxy
+			mu.Unlock()
+			return (&net.Dialer{}).DialContext(ctx, network, address)
+		})
+}
+
+// at sets a broker and returns its name.
+func at(servers ...string) string {
+	return brokertest.Set(access.Broker{Kind: "kafka", Config: access.BrokerConfig{Servers: servers}})
 }

@@ -5,21 +5,18 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/expr"
 	"github.com/belfry-dev/belfry/internal/target/broker"
-	"github.com/belfry-dev/belfry/internal/target/secret"
 )
 
 var form = broker.Form{
-	Kind: "nats", Port: "4222", Example: `{"servers": ["nats.example.com:4222"], "subject": "orders.due"}`,
-	Settings: []string{"subject", "stream", "token", "credentials"}, ValidHeader: validHeader,
+	Kind: "nats", Example: `{"broker": "events", "subject": "orders.due"}`,
+	Settings: []string{"subject", "stream"}, ValidHeader: validHeader,
 }
 
-// config is a valid config. It has at most one of user, token and credentials.
+// config is a valid config.
 type config struct {
 	broker.Config
-	subject     *expr.Template
-	stream      string // the stream that must store the message; empty: any
-	token       secret.Text
-	credentials secret.Text // the text of a .creds file
+	subject *expr.Template
+	stream  string // the stream that must store the message; empty: any
 }
 
 func parse(text string) (*config, error) {
@@ -28,37 +25,14 @@ func parse(text string) (*config, error) {
 	if r.Readable() {
 		c.subject = r.Template("subject", "")
 		c.stream = r.Text("stream", 255)
-		c.token, c.credentials = r.Stored("token"), r.Stored("credentials")
 		if c.subject != nil && c.subject.Plain() {
 			if subject, _ := c.subject.Text(nil); !validSubject(subject) {
 				r.Add("subject", "it is not a subject that can be published to",
 					"use words separated by dots, without spaces, * and >")
 			}
 		}
-		if count(c.User != "", c.token.Secret != "", c.credentials.Secret != "") > 1 {
-			r.Add("credentials", "more than one of user, token and credentials is given",
-				"keep the one that the server wants")
-		}
 	}
 	return c, r.Err()
-}
-
-// Uses returns the secrets of the config, and where it uses them.
-func (c *config) Uses() secret.Uses {
-	out := c.Config.Uses()
-	out.Add(c.token, c.credentials)
-	out.Clear = c.Clear(c.Password, c.token) // credentials only sign
-	return out
-}
-
-// count returns how many conditions are true.
-func count(conditions ...bool) (n int) {
-	for _, c := range conditions {
-		if c {
-			n++
-		}
-	}
-	return n
 }
 
 // validSubject reports whether s is a subject without wildcards.

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	natsgo "github.com/nats-io/nats.go"
@@ -35,14 +36,15 @@ func TestBurst(t *testing.T) {
 		jetstream.StreamConfig{Name: name, Subjects: []string{name}, Storage: jetstream.MemoryStorage})
 	require.NoError(t, err)
 	proxy := brokertest.NewProxy(t, to)
-	target := nats.New(broker.Options{Dialer: brokertest.Guard(t, "127.0.0.0/8")})
+	target := nats.New(broker.Options{Brokers: brokertest.Brokers{}})
 	t.Cleanup(target.Close)
 	const n = 2000
+	b := at(proxy.Address())
 	var all sync.WaitGroup
 	for range n {
 		all.Go(func() {
 			a := brokertest.Attempt("nats",
-				fmt.Sprintf(`{"servers": [%q], "subject": %q, "stream": %q}`, proxy.Address(), name, name))
+				fmt.Sprintf(`{"broker": %q, "subject": %q, "stream": %q}`, b, name, name))
 			for range 2 { // the stream recognises the second by its id
 				if out := target.Deliver(t.Context(), a); out.Kind != job.Succeeded {
 					t.Errorf("%+v", out)
@@ -68,8 +70,9 @@ func TestRefusals(t *testing.T) {
 		MaxMsgs: 1,
 	})
 	require.NoError(t, err)
-	target := nats.New(broker.Options{Dialer: brokertest.Guard(t, "127.0.0.0/8")})
+	target := nats.New(broker.Options{Brokers: brokertest.Brokers{}})
 	t.Cleanup(target.Close)
+	b := at(to)
 	for _, c := range []struct {
 		subject, more string
 		kind          job.OutcomeKind
@@ -84,14 +87,14 @@ func TestRefusals(t *testing.T) {
 		{name + ".${'a b'}", ``, job.Failed, false, "cannot be published to"},
 	} {
 		out := target.Deliver(t.Context(),
-			brokertest.Attempt("nats", fmt.Sprintf(`{"servers": [%q], "subject": %q%s}`, to, c.subject, c.more)))
+			brokertest.Attempt("nats", fmt.Sprintf(`{"broker": %q, "subject": %q%s}`, b, c.subject, c.more)))
 		require.Equal(t, c.kind, out.Kind, "%+v", c)
 		require.Equal(t, c.retryable, out.Retryable, "%+v", c)
 		require.Contains(t, out.Message, c.says)
 		require.False(t, out.Unknown)
 	}
 	report := brokertest.Attempt("nats",
-		fmt.Sprintf(`{"servers": [%q], "subject": "%s.a", "wait_for": "report"}`, to, name))
+		fmt.Sprintf(`{"broker": %q, "subject": "%s.a", "wait_for": "report"}`, b, name))
 	require.NoError(t, js.DeleteStream(t.Context(), name))
 	_, err = js.CreateStream(t.Context(),
 		jetstream.StreamConfig{Name: name, Subjects: []string{name + ".>"}, Storage: jetstream.MemoryStorage})
@@ -100,8 +103,8 @@ func TestRefusals(t *testing.T) {
 
 	// With what the consumer needs to report.
 	reporting := nats.New(broker.Options{
-		Dialer: brokertest.Guard(t, "127.0.0.0/8"),
-		Report: func(job.Attempt) (string, string) { return "https://example.com/run", "token" },
+		Brokers: brokertest.Brokers{},
+		Report:  func(job.Attempt) (string, string) { return "https://example.com/run", "token" },
 	})
 	t.Cleanup(reporting.Close)
 	sent, err := js.Conn().SubscribeSync(name + ".>")
@@ -113,65 +116,6 @@ func TestRefusals(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"https://example.com/run"}, m.Header["Belfry-Run-Url"])
 	require.Equal(t, []string{"token"}, m.Header["Belfry-Run-Token"])
-}
-
-// An address that the guard does not allow is a permanent failure.
-func TestForbidden(t *testing.T) {
-	t.Parallel()
-	target := nats.New(broker.Options{Dialer: brokertest.Guard(t)})
-	t.Cleanup(target.Close)
-	out := target.Deliver(t.Context(),
-		brokertest.Attempt("nats", `{"servers": ["127.0.0.1:4222", "10.0.0.1:4222"], "subject": "x"}`))
-	require.Equal(t, job.Failed, out.Kind)
-	require.False(t, out.Retryable)
-	require.Contains(t, out.Message, "targets.allow")
-}
-
-// TestForbiddenAdvertised: the target never connects to servers that a server advertises, not even when the
-// connection breaks.
-func TestForbiddenAdvertised(t *testing.T) {
-	t.Parallel()
-	listen := func(address string, serve func(net.Conn)) string {
-		l, err := net.Listen("tcp", address)
-		require.NoError(t, err)
-		t.Cleanup(func() { _ = l.Close() })
-		go func() {
-			for {
-				conn, err := l.Accept()
-				if err != nil {
-					return
-				}
-				go serve(conn)
-			}
-		}()
-		return l.Addr().String()
-	}
-	var asked, arrived atomic.Int64
-	inner := listen("127.0.0.1:0", func(c net.Conn) { arrived.Add(1); _ = c.Close() })
-	outer := listen("127.78.1.1:0", func(c net.Conn) {
-		defer func() { _ = c.Close() }() // on the first message
-		_, _ = fmt.Fprintf(c, `INFO {"server_id":"x","version":"2.10.0","headers":true,"max_payload":1048576,`+
-			`"connect_urls":[%q]}`+"\r\n", inner)
-		for lines := bufio.NewScanner(c); lines.Scan(); {
-			switch verb, _, _ := strings.Cut(lines.Text(), " "); verb {
-			case "PING":
-				_, _ = io.WriteString(c, "PONG\r\n")
-			case "PUB", "HPUB":
-				asked.Add(1)
-				return
-			}
-		}
-	})
-	target := nats.New(broker.Options{Dialer: brokertest.Guard(t, outer)})
-	t.Cleanup(target.Close)
-	for n := range int64(5) {
-		out := target.Deliver(t.Context(),
-			brokertest.Attempt("nats", fmt.Sprintf(`{"servers": [%q], "subject": "x"}`, outer)))
-		require.Equal(t, job.Failed, out.Kind)
-		require.True(t, out.Retryable && out.Unknown, "%+v", out)
-		require.Equal(t, n+1, asked.Load())
-	}
-	require.Zero(t, arrived.Load())
 }
 
 // A server that is about to stop says so, and gets no more messages on that connection.
@@ -204,15 +148,14 @@ func TestLameDuck(t *testing.T) {
 			}()
 		}
 	}()
-	address := l.Addr().String()
-	target := nats.New(broker.Options{Dialer: brokertest.Guard(t, address)})
+	name := at(l.Addr().String())
+	target := nats.New(broker.Options{Brokers: brokertest.Brokers{}})
 	t.Cleanup(target.Close)
-	for n := range int64(3) {
-		out := target.Deliver(t.Context(),
-			brokertest.Attempt("nats", fmt.Sprintf(`{"servers": [%q], "subject": "x"}`, address)))
+	require.Eventually(t, func() bool { // the client reports it a moment later
+		out := target.Deliver(t.Context(), brokertest.Attempt("nats", fmt.Sprintf(`{"broker": %q, "subject": "x"}`, name)))
 		require.Equal(t, job.Succeeded, out.Kind, "%+v", out)
-		require.Equal(t, n+1, conns.Load())
-	}
+		return conns.Load() > 1
+	}, brokertest.Patience, time.Millisecond)
 }
 
 // vault contains the stored secrets.
@@ -226,46 +169,17 @@ func (v vault) Secret(_ context.Context, _ uuid.UUID, name string, _ access.Secr
 // none of it is shown.
 func TestBrokerRepeatsSecrets(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = l.Close() })
-	var heard atomic.Pointer[string]
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			_, _ = io.WriteString(c,
-				"INFO {\"server_id\":\"x\",\"version\":\"2.10.0\",\"headers\":true,\"max_payload\":1048576}\r\n")
-			line, _ := bufio.NewReader(c).ReadString('\n')
-			heard.Store(&line)
-			_, said, _ := strings.Cut(line, `"pass"`)
-			_, _ = fmt.Fprintf(c, "-ERR 'you said %s'\r\n", strings.TrimSpace(said))
-			_ = c.Close()
-		}
-	}()
-	target := nats.New(broker.Options{
-		Dialer:  brokertest.Guard(t, "127.0.0.0/8"),
-		Secrets: vault{"p": "canary-" + strings.Repeat("x", 600), "q": "canary-short"},
+	name := brokertest.Set(access.Broker{
+		Kind: "nats", Config: access.BrokerConfig{Servers: []string{brokertest.Echo(t, broker.RunToken, "x")}, User: "u"},
+		Credentials: access.BrokerCredentials{Password: "canary-one"},
 	})
-	t.Cleanup(target.Close)
-	for _, name := range []string{"p", "q"} { // one is cut off with the message, and one is not
-		out := target.Deliver(t.Context(), brokertest.Attempt("nats", fmt.Sprintf(
-			`{"servers": [%q], "subject": "x", "user": "u", "password": {"secret": %q}}`, l.Addr(), name)))
-		require.Contains(t, *heard.Load(), "canary", "the server received it")
-		require.Contains(t, out.Message, "[hidden]")
-		require.NotContains(t, out.Message, "canary")
-	}
-
-	reporting := nats.New(broker.Options{
-		Dialer: brokertest.Guard(t, "127.0.0.0/8"), Secrets: vault{"p": "canary-one", "h": "canary-two"},
+	target := nats.New(broker.Options{
+		Brokers: brokertest.Brokers{}, Secrets: vault{"h": "canary-two"},
 		Report: func(job.Attempt) (string, string) { return "https://example.com/run", "canary-three" },
 	})
-	t.Cleanup(reporting.Close)
-	out := reporting.Deliver(t.Context(), brokertest.Attempt("nats", fmt.Sprintf(
-		`{"servers": [%q], "subject": "x", "user": "u", "password": {"secret": "p"},
-		"headers": {"x": {"secret": "h"}}, "wait_for": "report"}`, brokertest.Echo(t, broker.RunToken, "x"))))
+	t.Cleanup(target.Close)
+	out := target.Deliver(t.Context(), brokertest.Attempt("nats", fmt.Sprintf(
+		`{"broker": %q, "subject": "x", "headers": {"x": {"secret": "h"}}, "wait_for": "report"}`, name)))
 	require.Contains(t, out.Message, "the stream refused the message: you said", "it was sent")
 	require.Contains(t, out.Message, "Belfry-Run-Token: [hidden]")
 	require.Contains(t, out.Message, "x: [hidden]")
@@ -277,51 +191,25 @@ func TestCheck(t *testing.T) {
 	t.Parallel()
 	target := nats.New(broker.Options{})
 	for config, field := range map[string]string{
-		`{}`:                                                                                      "servers",
-		`{"servers": ["x"], "subject": ""}`:                                                       "subject",
-		`{"servers": ["x"], "subject": "a b"}`:                                                    "subject",
-		`{"servers": ["x"], "subject": "a.*"}`:                                                    "subject",
-		`{"servers": ["x"], "subject": "$JS.API"}`:                                                "subject",
-		`{"servers": ["x"], "subject": "${job.nmae}"}`:                                            "subject",
-		`{"servers": ["nats://x"], "subject": "a"}`:                                               "servers.0",
-		`{"servers": ["u:p@x:1"], "subject": "a"}`:                                                "servers.0",
-		`{"servers": [], "subject": "a"}`:                                                         "servers",
-		`{"servers": ["x"], "subject": "a", "password": "plain"}`:                                 "password",
-		`{"servers": ["x"], "subject": "a", "token": "plain"}`:                                    "token",
-		`{"servers": ["x"], "subject": "a", "user": "u", "token": {"secret":"t"}}`:                "credentials",
-		`{"servers": ["x"], "subject": "a", "wait_for": "x"}`:                                     "wait_for",
-		`{"servers": ["x"], "subject": "a", "tls": {"ca": "x"}}`:                                  "tls.ca",
-		`{"servers": ["x"], "subject": "a", "tls": {"x": "x"}}`:                                   "tls.x",
-		`{"servers": ["x"], "subject": "a", "tls": {"key": {"secret": "k"}}}`:                     "tls.key",
-		`{"servers": ["x"], "subject": "a", "tls": {"certificate": "x", "key": {"secret": "k"}}}`: "tls.certificate",
-
-		`{"servers": ["x"], "subject": "a", "headers": {"Belfry-X": "x"}}`:    "headers.Belfry-X",
-		`{"servers": ["x"], "subject": "a", "headers": {"Nats-Msg-Id": "x"}}`: "headers.Nats-Msg-Id",
-		`{"servers": ["x"], "subject": "a", "headers": {"a b": "x"}}`:         "headers.a b",
-		`{"servers": ["x"], "subject": "a", "headers": {"a": "${"}}`:          "headers.a",
-		`{"servers": ["x"], "subject": "a", "headers": 1}`:                    "headers",
+		`{}`:                                                               "broker",
+		`{"broker": "x", "subject": ""}`:                                   "subject",
+		`{"broker": "x", "subject": "a b"}`:                                "subject",
+		`{"broker": "x", "subject": "a.*"}`:                                "subject",
+		`{"broker": "x", "subject": "$JS.API"}`:                            "subject",
+		`{"broker": "x", "subject": "${job.nmae}"}`:                        "subject",
+		`{"broker": "nats://x", "subject": "a"}`:                           "broker",
+		`{"broker": "x", "subject": "a", "tls": 1}`:                        "tls",
+		`{"broker": "x", "subject": "a", "wait_for": "x"}`:                 "wait_for",
+		`{"broker": "x", "subject": "a", "headers": {"Belfry-X": "x"}}`:    "headers.Belfry-X",
+		`{"broker": "x", "subject": "a", "headers": {"Nats-Msg-Id": "x"}}`: "headers.Nats-Msg-Id",
+		`{"broker": "x", "subject": "a", "headers": {"a b": "x"}}`:         "headers.a b",
+		`{"broker": "x", "subject": "a", "headers": {"a": "${"}}`:          "headers.a",
+		`{"broker": "x", "subject": "a", "headers": 1}`:                    "headers",
 	} {
 		problems := problem.All(target.Check(json.RawMessage(config)))
 		require.Len(t, problems, strings.Count(config, "{}")+1, config)
 		require.Equal(t, "target.config."+field, problems[0].Field, config)
 		require.NotEmpty(t, problems[0].Fix)
 	}
-	require.NoError(t, target.Check(json.RawMessage(`{"servers": ["a", "b:1"], "subject": "x.${job.id}",
-		"tls": true, "user": "u", "password": {"secret": "p"}}`)))
-}
-
-// A server that does not respond leaves time for the next.
-func TestSecondServer(t *testing.T) {
-	t.Parallel()
-	to := address(t)
-	name := "S" + natsgo.NewInbox()[7:]
-	_, err := connect(t, to).CreateStream(t.Context(),
-		jetstream.StreamConfig{Name: name, Subjects: []string{name}, Storage: jetstream.MemoryStorage})
-	require.NoError(t, err)
-	brokertest.SecondServer(t, func(t *testing.T, o broker.Options, first string) job.Outcome {
-		target := nats.New(o)
-		defer target.Close()
-		return target.Deliver(t.Context(),
-			brokertest.Attempt("nats", fmt.Sprintf(`{"servers": [%q, %q], "subject": %q}`, first, to, name)))
-	})
+	require.NoError(t, target.Check(json.RawMessage(`{"broker": "a", "subject": "x.${job.id}", "headers": {"a": "b"}}`)))
 }

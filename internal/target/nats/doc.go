@@ -13,19 +13,11 @@
 //	another stream than expected    permanent
 //	not allowed to publish          no confirmation: the server does not say which
 //	                                message it rejected
-//	wrong credentials, or TLS       permanent: see package broker
-//	no connection                   may be retried
+//	no connection, wrong login      may be retried
 //	no confirmation                 may be retried; the message may have been stored
 //
 // # Connections
 //
-// One goroutine writes and one reads. Nothing is kept for later: a message that the server does not take in
-// time was not sent. A connection that breaks fails the deliveries that wait on it, and the pool opens another
-// (see package broker). Servers that a server advertises are not used.
-//
-// # Hostile servers
-//
-// The package speaks the protocol itself, as far as a publisher needs it, because the usual client trusts the
-// server (decision 60). Lines and responses have a maximum size, each message may get a few responses, and
-// anything else closes the connection.
+// Nothing is sent again by the client: it does not reconnect. A connection that breaks fails the deliveries that wait
+// on it, and the pool opens another (see package broker).
 package nats

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/target/broker"
 	"github.com/belfry-dev/belfry/internal/target/broker/brokertest"
 	"github.com/belfry-dev/belfry/internal/target/nats"
@@ -36,14 +37,19 @@ func connect(t *testing.T, address string) jetstream.JetStream {
 	return js
 }
 
+// at sets a broker and returns its name.
+func at(servers ...string) string {
+	return brokertest.Set(access.Broker{Kind: "nats", Config: access.BrokerConfig{Servers: servers}})
+}
+
 func startServer(t *testing.T) targettest.Server {
 	to := address(t)
 	js := connect(t, to)
 	name := "T" + natsgo.NewInbox()[7:]
 	config := jetstream.StreamConfig{Name: name, Subjects: []string{name + ".>"}, Storage: jetstream.MemoryStorage}
 	s := &brokertest.Server{Proxy: brokertest.NewProxy(t, to), Messages: make(chan targettest.Delivery, 1000)}
-	s.Settings = fmt.Sprintf(`{"servers": [%q], "subject": "%s.${job.id}",
-		"headers": {"Authorization": {"secret": %q}}}`, s.Address(), name, targettest.SecretName)
+	s.Settings = fmt.Sprintf(`{"broker": %q, "subject": "%s.${job.id}",
+		"headers": {"Authorization": {"secret": %q}}}`, at(s.Address()), name, targettest.SecretName)
 	update := func(change func(*jetstream.StreamConfig)) func() {
 		return func() {
 			changed := config
@@ -73,7 +79,7 @@ func startServer(t *testing.T) targettest.Server {
 }
 
 func newTarget(_ *testing.T, g targettest.Environment) targettest.Target {
-	return nats.New(broker.Options{Dialer: g.Guard, Secrets: g.Secrets})
+	return nats.New(broker.Options{Brokers: brokertest.Brokers{}, Secrets: g.Secrets})
 }
 
 func TestConformance(t *testing.T) {

@@ -51,13 +51,6 @@ func (t *Dialer) DialContext(ctx context.Context, network, address string) (net.
 	return &Conn{conn, t}, nil
 }
 
-// Allow allows the server to send that much more, because something was sent to it.
-func (t *Dialer) Allow(bytes int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.allowance = min(t.allowance+bytes, maxAllowance+t.expected)
-}
-
 // expect notes that the deliveries in progress may get that much more, or less if one has ended. What they did not
 // get stays allowed, up to maxAllowance.
 func (t *Dialer) expect(bytes int) {

@@ -27,11 +27,8 @@ export const inputFields = [
   'delivery',
   'concurrency',
   'idempotency_key',
-  'max_runs',
   'pause_after_failures',
   'keep_finished_for',
-  'keep_history',
-  'keep_failures',
 ] as const;
 
 const serverFields = new Set([
@@ -158,9 +155,7 @@ export const defaults: Readonly<Record<string, string>> = {
   delivery: '"at_least_once"',
   report_timeout: '"1h"',
   keep_finished_for: '"24h"',
-  max_runs: '0',
   pause_after_failures: '0',
-  keep_failures: '0',
   'retry.max_attempts': '3',
   'retry.backoff': '"exponential"',
   'retry.base': '"5s"',

@@ -203,10 +203,9 @@ const reasons: Record<string, string> = {
   attempts: 'all attempts failed', rejected: 'another attempt would fail too', lost: 'its node or worker was lost',
   gone: 'the target is gone',
   unknown_outcome: 'the outcome is not known', overlap: 'another run was live', overlap_limit: 'too many runs waited',
-  missed: 'no node served it', missed_window: 'missed, and too old to catch up', missed_max: 'missed, and more than are caught up',
+  missed: 'no node could handle it', missed_window: 'missed, and too old to catch up', missed_max: 'missed, and more than are caught up',
   paused: 'the job was paused', expired: 'its deadline passed', replaced: 'a newer run replaced it', calendar: 'excluded by a calendar',
   dst_gap: 'this time did not exist', cancelled: 'a user cancelled it', deleted: 'its job was deleted',
-  live_runs: 'the namespace had too many live runs',
 };
 
 /** The reason of an outcome in words. One that is not known here, such as of a newer node, is shown as it is. */

@@ -48,6 +48,11 @@ export function Section({ title, aside, children, id }: { title: ReactNode; asid
   );
 }
 
+/** What may be wider than the screen. It scrolls within the page, and the keyboard can scroll it. */
+export function Sideways({ label, children }: { label: string; children: ReactNode }) {
+  return <div className={css.sideways} tabIndex={0} role="region" aria-label={label}>{children}</div>;
+}
+
 /** Names and values in a row: the facts about a thing. */
 export function Facts({ items }: { items: ([string, ReactNode] | null | false | undefined)[] }) {
   return (

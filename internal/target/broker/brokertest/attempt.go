@@ -1,13 +1,11 @@
 package brokertest
 
 import (
-	"testing"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/target/guard"
 )
 
 // Patience is the timeout of attempts. It is long, because only a failing test waits for it.
@@ -20,14 +18,4 @@ func Attempt(kind, config string) job.Attempt {
 		Key:    job.Key{Partition: job.PartitionOf(id), Job: id, DueAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)},
 		Number: 1, Timeout: Patience, Kind: kind, Config: config, Payload: `{"n": 1}`,
 	}
-}
-
-// Guard returns a guard that allows these addresses.
-func Guard(t *testing.T, allow ...string) *guard.Guard {
-	t.Helper()
-	g, err := guard.New(guard.Options{Allow: allow})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return g
 }

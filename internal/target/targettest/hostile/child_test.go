@@ -17,14 +17,9 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
-	"github.com/belfry-dev/belfry/internal/target/amqp"
-	"github.com/belfry-dev/belfry/internal/target/broker"
 	"github.com/belfry-dev/belfry/internal/target/guard"
 	"github.com/belfry-dev/belfry/internal/target/http"
-	"github.com/belfry-dev/belfry/internal/target/kafka"
-	"github.com/belfry-dev/belfry/internal/target/nats"
 	"github.com/belfry-dev/belfry/internal/target/targettest"
 )
 
@@ -37,7 +32,6 @@ const (
 // order says what the process delivers to.
 type order struct {
 	Kind, Address, CA string
-	Login             bool
 }
 
 // report is what the process found out about itself.
@@ -55,42 +49,11 @@ type closer interface {
 	Close()
 }
 
-// stored is any secret.
-type stored struct{}
-
-func (stored) Secret(context.Context, uuid.UUID, string, access.SecretUse) (access.Secret, error) {
-	return access.Secret{Values: []string{"password"}}, nil
-}
-
 func (o *order) target() (closer, map[string]any) {
-	config := map[string]any{"servers": []string{o.Address}}
-	if o.CA != "" {
-		config["tls"] = map[string]any{"ca": o.CA}
-	}
-	if o.Login {
-		config["user"], config["password"] = "belfry", map[string]any{"secret": "password"}
-	}
 	g, err := guard.New(guard.Options{Allow: []string{"127.0.0.0/8"}})
 	if err != nil {
 		fail(err)
 	}
-	options := broker.Options{Dialer: g, Secrets: stored{}}
-	switch o.Kind {
-	case "nats":
-		config["subject"] = "x"
-		return nats.New(options), config
-	case "kafka":
-		config["topic"] = "x"
-		return kafka.New(options), config
-	case "http":
-		return o.http(g)
-	default:
-		config["routing_key"] = "x"
-		return amqp.New(options), config
-	}
-}
-
-func (o *order) http(g *guard.Guard) (closer, map[string]any) {
 	scheme, options := "http", http.Options{Guard: g}
 	if o.CA != "" {
 		scheme, options.TLS = "https", &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: x509.NewCertPool()}

@@ -27,8 +27,6 @@ type Attack struct {
 	Name string
 	// Serve handles one connection. It is closed when Serve returns.
 	Serve func(c *Conn)
-	// Login says that the target must have a user and a password.
-	Login bool
 	// SelfSecuring says that Serve begins TLS itself.
 	SelfSecuring bool
 	// Only limits the attack to connections with TLS, or to those without.
@@ -43,17 +41,12 @@ type Transport int
 // Transports.
 const (
 	Both Transport = iota
-	PlainOnly
 	TLSOnly
 )
 
-// All returns the attacks on all kinds of targets.
+// All returns the attacks.
 func All() []Attack {
-	var all []Attack
-	for _, list := range [][]Attack{natsAttacks(), amqpAttacks(), kafkaAttacks(), httpAttacks()} {
-		all = append(all, list...)
-	}
-	return all
+	return httpAttacks()
 }
 
 // Conn is a connection from a target.

@@ -135,10 +135,7 @@ const restFields: Path[] = [
   ['concurrency', 'key'],
   ['concurrency', 'max'],
   ['idempotency_key'],
-  ['max_runs'],
   ['keep_finished_for'],
-  ['keep_history'],
-  ['keep_failures'],
 ];
 
 /** Policies that few jobs need: shown if one is set. */
@@ -182,20 +179,9 @@ function Rest() {
       <Row label="Idempotency key (CEL)" fields={[['idempotency_key']]} at="idempotency_key">
         <Text label="Idempotency key" path={['idempotency_key']} none="the run's id" wide />
       </Row>
-      <Row label="Finished" fields={[['max_runs'], ['keep_finished_for']]} at="max_runs">
-        <Words before="after" after="runs">
-          <Text label="Maximum number of runs" path={['max_runs']} number none="no limit" />
-        </Words>
+      <Row label="Finished" fields={[['keep_finished_for']]} at="keep_finished_for">
         <Words before="kept for">
           <Text label="Keep when finished" path={['keep_finished_for']} />
-        </Words>
-      </Row>
-      <Row label="History" fields={[['keep_history'], ['keep_failures']]} at="keep_history">
-        <Words before="kept for">
-          <Text label="Keep history" path={['keep_history']} none="as the namespace" />
-        </Words>
-        <Words before="and the last" after="failed runs longer">
-          <Text label="Keep failures" path={['keep_failures']} number none="0" />
         </Words>
       </Row>
     </div>

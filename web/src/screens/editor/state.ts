@@ -84,6 +84,7 @@ export const anchors = [
   'target.config.method',
   'target.config.headers',
   'target.config.auth',
+  'target.config.broker',
   'target.config.handler',
   'retry',
   'missed',
@@ -94,11 +95,8 @@ export const anchors = [
   'delivery',
   'concurrency',
   'idempotency_key',
-  'max_runs',
   'pause_after_failures',
   'keep_finished_for',
-  'keep_history',
-  'keep_failures',
 ] as const;
 
 /** The input at which a problem is shown: the longest anchor that its field begins with. */

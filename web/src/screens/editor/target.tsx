@@ -21,13 +21,13 @@ const targets = [
 ];
 
 const examples: Record<string, string> = {
-  nats: '{"servers": ["nats.example.com:4222"], "subject": "orders.due"}',
-  kafka: '{"servers": ["kafka.example.com:9092"], "topic": "orders"}',
-  amqp:
-    '{"servers": ["rabbitmq.example.com:5672"], "user": "belfry", "password": {"secret": "rabbitmq"}, ' +
-    '"exchange": "orders", "routing_key": "due"}',
+  nats: '{"broker": "", "subject": "orders.due"}',
+  kafka: '{"broker": "", "topic": "orders"}',
+  amqp: '{"broker": "", "exchange": "orders", "routing_key": "due"}',
   command: '{"program": "/usr/local/bin/backup", "args": ["--full"]}',
 };
+
+const brokerKinds = ['nats', 'kafka', 'amqp'];
 
 /** Where the runs go. */
 export function TargetSection() {
@@ -67,6 +67,7 @@ export function TargetSection() {
           <div className={css.pair}>
             <KindField kind={kind} options={known} choose={choose} />
             {kind === 'worker' && <Handler />}
+            {brokerKinds.includes(kind) && <Broker kind={kind} />}
           </div>
           {kind !== 'worker' && kind !== 'noop' && (
             <JSONField
@@ -105,6 +106,16 @@ function KindField({
 }
 
 const Handler = () => <TextField label="Handler" mono placeholder="send-invoice" {...useField(['target', 'config', 'handler'])} />;
+
+/** The broker, of those that the operator has set for the namespace. */
+function Broker({ kind }: { kind: string }) {
+  const field = useField(['target', 'config', 'broker']);
+  const q = useData({ key: ['brokers'], get: (signal) => unwrap(api.GET('/api/v1/brokers', { signal })) });
+  const names = (q.data?.items ?? []).filter((b) => b.kind === kind).map((b) => b.name);
+  if (field.value !== '' && !names.includes(field.value)) names.push(field.value);
+  const options = [{ value: '', label: names.length > 0 ? 'Choose a broker' : 'No broker of this kind is set' }];
+  return <SelectField label="Broker" options={[...options, ...names.map((n) => ({ value: n, label: n }))]} {...field} />;
+}
 
 const methods = ['POST', 'PUT', 'PATCH', 'DELETE', 'GET', 'HEAD'].map((m) => ({ value: m === 'POST' ? '' : m, label: m }));
 

@@ -22,11 +22,14 @@ export async function queueOptions(): Promise<Option[]> {
   return items.map((q) => ({ value: q.name }));
 }
 
-export const fields: Field[] = [
+export const otherFields: Field[] = [
   { key: 'state', label: 'State', options: [{ value: 'active' }, { value: 'paused' }, { value: 'finished' }] },
   { key: 'label', label: 'Label', multi: true, free: 'key=value', load: labelOptions },
   { key: 'queue', label: 'Queue', load: queueOptions, free: 'Name of a queue' },
   { key: 'target', label: 'Target', options: kinds.map((value) => ({ value })) },
+];
+
+export const dueFields: Field[] = [
   {
     key: 'due', label: 'Due within', free: 'Duration such as 90m',
     options: [{ value: '5m', label: '5 minutes' }, { value: '1h', label: '1 hour' }, { value: '24h', label: '24 hours' },

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { joinList } from '../../lib/labels';
-import { bulkBlocked, bulkFilter, byDue, jobsQuery } from './filter';
+import { bulkBlocked, bulkFilter, byDue, jobsQuery, offered } from './filter';
 
 const now = Date.parse('2026-03-30T12:00:00Z');
 
@@ -12,6 +12,14 @@ test('no filter asks for all jobs in the order of creation', () => {
 test('the order by due time is a due time before all others', () => {
   expect(jobsQuery({ order: 'due' }, now)).toEqual({ due_from: '1970-01-01T00:00:00Z' });
   expect(jobsQuery({ order: 'due', due: '1h' }, now)).toEqual({ due_to: '2026-03-30T13:00:00.000Z' });
+});
+
+test('a list by due time and other filters are not offered together', () => {
+  expect(offered({})).toEqual({ due: true, other: true });
+  for (const url of [{ order: 'due' }, { due: '1h' }, { due_from: '2026-05-01T00:00:00Z' }])
+    expect(offered(url)).toEqual({ due: true, other: false });
+  expect(offered({ queue: 'mail' })).toEqual({ due: false, other: true });
+  expect(offered({ queue: 'mail', order: 'due' }), 'one of them can be removed').toEqual({ due: true, other: true });
 });
 
 test('what the API would refuse is not sent', () => {

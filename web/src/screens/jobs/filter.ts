@@ -2,8 +2,11 @@ import { splitList } from '../../lib/labels';
 import type { Search } from '../../lib/search';
 import { parseDuration } from '../../lib/time';
 
+const dueKeys = ['due', 'due_from', 'due_to'];
+const otherKeys = ['name', 'state', 'label', 'queue', 'target'];
+
 /** The search parameters that filter the list. */
-export const filterKeys = ['name', 'state', 'label', 'queue', 'target', 'due', 'due_from', 'due_to'];
+export const filterKeys = [...otherKeys, ...dueKeys];
 
 export type JobsQuery = {
   name?: string; state?: 'active' | 'paused' | 'finished'; label?: string[]; queue?: string; target?: string;
@@ -31,6 +34,12 @@ export function jobsQuery(url: Search, now: number): JobsQuery {
   if (within > 0) q.due_to = new Date(now + within).toISOString();
   if (byDue(url) && !q.due_from && !q.due_to) q.due_from = always;
   return q;
+}
+
+/** What may be added: a list by due time has no other filter. A URL with both is shown with both, to remove one. */
+export function offered(url: Search): { due: boolean; other: boolean } {
+  const other = otherKeys.some((k) => url[k]);
+  return { due: byDue(url) || !other, other: other || !byDue(url) };
 }
 
 export const byDue = (url: Search): boolean => url.order === 'due' || parseDuration(url.due ?? '') > 0 || !!url.due_from || !!url.due_to;

@@ -19,8 +19,8 @@ import { Table } from '../../ui/table';
 import { now } from '../../lib/time';
 import { useJobDialogs, type JobAct } from '../job/dialogs';
 import { columns } from './columns';
-import { fields } from './fields';
-import { bulkBlocked, bulkFilter, byDue, filterKeys, jobsQuery } from './filter';
+import { dueFields, otherFields } from './fields';
+import { bulkBlocked, bulkFilter, byDue, filterKeys, jobsQuery, offered } from './filter';
 import css from './jobs.module.css';
 
 const noun: [string, string] = ['job', 'jobs'];
@@ -64,6 +64,7 @@ export default function Jobs() {
   const toggle = (job: Job) => dialogs.show(job.state === 'paused' ? 'resume' : 'pause', job);
   const keys = { ...(may('operator') ? { t: show('trigger'), p: toggle } : {}), ...(may('editor') ? { e: edit } : {}) };
   const anyFilter = filtered(url, filterKeys);
+  const { due, other } = offered(url);
   const shortPage = !!list.last && list.last.items.length < size;
 
   const scope = (all: boolean): BulkScope => {
@@ -77,7 +78,8 @@ export default function Jobs() {
         <LinkButton to="/jobs/new" tone="primary" icon="plus">New job</LinkButton>
       </>
     )}>
-      <FilterBar search={{ key: 'name', placeholder: 'Name contains…' }} fields={fields} aside={<Order />} />
+      <FilterBar {...(other ? { search: { key: 'name', placeholder: 'Name contains…' } } : {})}
+        fields={[...(other ? otherFields : []), ...(due ? dueFields : [])]} aside={<Order />} />
       {selection.size > 0 && may('operator') && (
         <BulkBar noun={noun} selected={selection.size} all={selection.all} setAll={selection.setAll} clear={selection.clear} scope={scope}
           onOpen={setBulkOpen}
@@ -139,13 +141,14 @@ function Actions({ job, show, toggle, edit }: ActionsProps) {
 function Order() {
   const [url, set] = useUrl();
   const due = byDue(url);
-  const forced = !!(url.due || url.due_from || url.due_to);
+  const forced = !offered(url).due ? 'Remove the filters to order by due time'
+    : url.due || url.due_from || url.due_to ? 'A filter by due time orders by due time' : undefined;
   return (
     <span className={css.order}>
       Ordered by{' '}
-      <Menu position="bottom-end" width={200} disabled={forced}>
+      <Menu position="bottom-end" width={200} disabled={!!forced}>
         <Menu.Target>
-          <TextButton title={forced ? 'A filter by due time orders by due time' : undefined}>{due ? 'next due time' : 'creation'}{!forced
+          <TextButton title={forced}>{due ? 'next due time' : 'creation'}{!forced
             && <Icon name="down" size={12} />}</TextButton>
         </Menu.Target>
         <Menu.Dropdown>

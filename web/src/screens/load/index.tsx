@@ -191,6 +191,7 @@ function Minute({ at, n, middle, load, filter }: { at: number; n: number; middle
   const hot = load.hot.find((h) => Date.parse(h.at) === at);
   const times = middle > 0 ? n / middle : 0;
   const end = new Date(at + 60_000).toISOString();
+  const filtered = Object.keys(filter).length > 0;
   return (
     <aside className={css.minute} aria-label="The chosen minute">
       <p className="dim">
@@ -237,12 +238,13 @@ function Minute({ at, n, middle, load, filter }: { at: number; n: number; middle
             Spread these…
           </Button>
         )}
-        <LinkButton to="/jobs" search={{ ...filter, due_from: new Date(at).toISOString(), due_to: end } as never}>
+        <LinkButton to="/jobs" search={(filtered ? filter : { due_from: new Date(at).toISOString(), due_to: end }) as never}>
           Show jobs
         </LinkButton>
       </div>
       <p className="dim">
-        A job is listed only if this is its next due time. <Link to="/jobs">All jobs</Link>
+        {filtered ? 'All jobs of the filter are listed: a list by due time has no other filter.'
+          : 'A job is listed only if this is its next due time.'} <Link to="/jobs">All jobs</Link>
       </p>
       {spread && <SpreadDialog at={at} filter={filter} close={() => setSpread(false)} />}
     </aside>

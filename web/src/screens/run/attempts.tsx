@@ -2,7 +2,7 @@ import type { CSSProperties } from 'react';
 import { plural } from '../../lib/number';
 import { clock, date, duration } from '../../lib/time';
 import { kindOf, Mark, type Kind } from '../../ui/mark';
-import { Section } from '../../ui/page';
+import { Section, Sideways } from '../../ui/page';
 import { Took, useNow, useZone } from '../../ui/when';
 import { waterfall, type Attempt, type Row } from './waterfall';
 import css from './run.module.css';
@@ -31,7 +31,7 @@ export function Attempts({ run, zone }: Props) {
   return (
     <Section title="Attempts" id="attempts" aside={<span className="dim">{duration(w.total)} from {w.dueBefore ? 'the first start'
       : 'the due time'} to {live ? 'now' : 'the end'}</span>}>
-      <div className={css.scroll}>
+      <Sideways label="Attempts of the run">
         <table className={css.attempts}>
           <caption className="sr">Attempts of the run</caption>
           <thead>
@@ -41,7 +41,7 @@ export function Attempts({ run, zone }: Props) {
               <th scope="col" className={css.axis}>
                 <span className="sr">Time</span>
                 {w.ticks.map((t) => <span key={t.ms} aria-hidden="true"
-                  style={{ left: `${t.at}%` }}>{t.ms === 0 ? '0' : duration(t.ms)}</span>)}
+                  style={t.at > 95 ? { right: 0, transform: 'none' } : { left: `${t.at}%` }}>{t.ms === 0 ? '0' : duration(t.ms)}</span>)}
               </th>
               <th scope="col" className={css.message}>Message</th>
             </tr>
@@ -49,7 +49,7 @@ export function Attempts({ run, zone }: Props) {
           <tbody>{w.rows.map((row) => <AttemptRow key={row.attempt.attempt} row={row} ticks={w.ticks.map((t) => t.at)}
             zone={shown} />)}</tbody>
         </table>
-      </div>
+      </Sideways>
       <p className={css.foot}>
         Due {date(due, shown)} {clock(due, shown, true)}
         {w.dueBefore > 0 ? `, ${duration(w.dueBefore)} before the first attempt that is shown.` : first?.wait

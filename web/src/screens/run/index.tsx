@@ -6,7 +6,7 @@ import { parseExact, type Exact } from '../../lib/json';
 import { count } from '../../lib/number';
 import { Command, Copy, Tag } from '../../ui/control';
 import { kindOf, Mark, Outcome, word } from '../../ui/mark';
-import { Page, Section } from '../../ui/page';
+import { Page, Section, Sideways } from '../../ui/page';
 import { Loaded, ProblemView, Skeleton } from '../../ui/state';
 import { Ago, When } from '../../ui/when';
 import { kindOfStory } from '../job/why';
@@ -138,7 +138,7 @@ function Earlier({ runs }: { runs: Schemas['Run'][] }) {
   return (
     <Section title="Earlier ends" id="earlier">
       <p className="dim">How this run ended before it was run again, newest first.</p>
-      <div className={css.scroll}>
+      <Sideways label="Earlier ends">
         <table className={css.earlier}>
           <caption className="sr">Earlier ends</caption>
           <thead><tr><th>Ended</th><th>Outcome</th><th className="right">Attempts</th><th>Message</th></tr></thead>
@@ -152,7 +152,7 @@ function Earlier({ runs }: { runs: Schemas['Run'][] }) {
             ))}
           </tbody>
         </table>
-      </div>
+      </Sideways>
     </Section>
   );
 }

@@ -113,7 +113,7 @@ function Nothing({ mode, any }: { mode: Mode; any: boolean }) {
 const reasons = [
   'attempts', 'rejected', 'lost', 'unknown_outcome', 'gone', 'overlap', 'overlap_limit', 'missed', 'missed_window', 'missed_max', 'paused',
     'expired', 'replaced',
-  'calendar', 'dst_gap', 'cancelled', 'deleted', 'restored', 'live_runs',
+  'calendar', 'dst_gap', 'cancelled', 'deleted', 'restored',
 ];
 
 const option = (value: string) => ({ value });

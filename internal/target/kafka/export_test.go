@@ -1,0 +1,4 @@
+package kafka
+
+// NewThrough is New with another way to open connections.
+var NewThrough = newTarget
