@@ -18,7 +18,7 @@ const (
 	MaxResult  = 4096     // bytes of a result
 	MaxPayload = 64 << 10 // bytes of a payload that expressions use
 
-	// costLimit keeps one evaluation below 5 ms (TestBombs).
+	// costLimit keeps one evaluation below ten times the reading of a payload of its largest size (TestBombs).
 	costLimit = 20_000
 	// What the estimate assumes about unknown values.
 	usualList = 100  // elements of a list or an object in the payload
