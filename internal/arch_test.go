@@ -89,8 +89,9 @@ var table = []row{
 	{"member", "machine", "", ""},
 	{"store", "store", "clock job schedule", "github.com/jackc/pgx"},
 	{"path/...", "step", "", "github.com/jackc/pgx"},
+	{"path/start", "step", "path/finish", "github.com/jackc/pgx"},
 	{"path/decide.go", "words", "job schedule", ""}, // in each step
-	{"postgres/...", "machine", "path/finish path/keep store", "database/sql github.com/jackc/pgx github.com/pressly/goose"},
+	{"postgres/...", "machine", "path/finish path/keep path/start store", "database/sql github.com/jackc/pgx github.com/pressly/goose"},
 	{"pull", "machine", "", ""},
 	{"server/...", "machine", "", ""},
 	{"server/jobs", "machine", "", "github.com/danielgtaylor/huma"},

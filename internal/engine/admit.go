@@ -26,8 +26,8 @@ func (e *Engine) admit(ctx context.Context) {
 		// Not all that are free: these runs may only wait, and claims would get none for as long as that takes to decide.
 		n := e.slots.acquire(min(e.Batch, maxAdmits, e.undecided.len(), (e.slots.left()+1)/2), 0)
 		runs := e.undecided.take(n, func(namespace uuid.UUID) int { return e.slots.mayStart(namespace, n) })
-		started := e.admitRuns(ctx, slices.DeleteFunc(runs, e.wheel.ReturnIfPaused))
-		e.slots.release(n - started)
+		used, _, _ := e.admitRuns(ctx, slices.DeleteFunc(runs, e.wheel.ReturnIfPaused), func() {})
+		e.slots.release(n - used)
 		if len(runs) == 0 { // no slot is free, or all namespaces have their share of them
 			e.pauseForSlots(ctx)
 		}
@@ -41,32 +41,43 @@ func (e *Engine) pauseForSlots(ctx context.Context) {
 	}
 }
 
-// admitRuns applies the policies of runs of different jobs and returns how many runs it started.
-func (e *Engine) admitRuns(ctx context.Context, runs []job.Run) (started int) {
+// admitRuns starts runs of different jobs as far as their policies and limits allow. It returns how many slots they use,
+// those that started, and those that no limit refused. answered is called when the database has replied.
+func (e *Engine) admitRuns(
+	ctx context.Context, runs []job.Run, answered func(),
+) (used int, started, others []job.Run) {
 	if len(runs) == 0 {
-		return 0
+		return 0, nil, nil
 	}
+	// Not cancelled when the node stops: it must learn whether the claim committed.
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), statementLimit)
 	defer cancel()
 	session := e.Member.Session()
 	admitted, err := e.Claimer.Admit(limited, session, keysOf(runs), e.Lead)
+	answered()
 	if err == nil {
 		err = e.decideKeys(limited, startedOf(admitted))
 	}
 	if err != nil {
-		return e.resolve(ctx, session, runs, err)
+		return e.resolve(ctx, session, runs, err), nil, nil
 	}
 	now := e.Bound.Now()
 	for i, r := range runs {
-		started += e.admitted(ctx, r, admitted[i], now)
+		used += e.admitted(ctx, r, admitted[i], now)
+		switch a := admitted[i]; {
+		case a.Claimed != nil:
+			started = append(started, r)
+		case a.Refusal == (job.Refusal{}):
+			others = append(others, r)
+		}
 	}
-	return started
+	return used, started, others
 }
 
 func startedOf(admitted []job.Admitted) (started []*job.Attempt) {
 	for _, a := range admitted {
-		if a.Attempt != nil {
-			started = append(started, a.Attempt)
+		if a.Claimed != nil {
+			started = append(started, &a.Claimed.Attempt)
 		}
 	}
 	return started
@@ -75,8 +86,8 @@ func startedOf(admitted []job.Admitted) (started []*job.Attempt) {
 // admitted handles a run that was decided about, and returns 1 if it started.
 func (e *Engine) admitted(ctx context.Context, r job.Run, a job.Admitted, now time.Time) (started int) {
 	switch {
-	case a.Attempt != nil:
-		started = e.handOver([]job.Attempt{*a.Attempt})
+	case a.Claimed != nil:
+		started = e.handOver([]job.Attempt{a.Claimed.Attempt})
 		e.wheel.Started([]job.Run{r})
 		return started
 	case a.Done:

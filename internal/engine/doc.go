@@ -2,7 +2,7 @@
 //
 //	plan → claim → deliver → complete, plus sweep, rescue and prune.
 //
-// Decisions live in internal/job and internal/path/finish, SQL in internal/postgres and internal/path.
+// Decisions live in internal/job and internal/path, SQL in internal/postgres and internal/path.
 // This package only decides when each of them is called.
 //
 //	            plan            due                    one slot each
@@ -35,7 +35,7 @@
 //
 //	plan        plan.go       writes the runs of the next minute and adds them to the wheel
 //	claim       claim.go      claims due runs and hands them to the deliverers
-//	waitlists   waitlist.go   claims due runs that fall under limits
+//	waitlists   waitlist.go   starts due runs that fall under limits
 //	sweep       sweep.go      finds runs that other nodes created, retried or woke
 //	wake        wake.go       finds runs that were just written, when Wake says where
 //	load        sweep.go      loads all runs of partitions that this node has gained

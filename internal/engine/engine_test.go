@@ -336,7 +336,7 @@ func (r *refusals) Admit(
 	for i, a := range out {
 		isDue := !keys[i].DueAt.After(now) // otherwise it is left alone until it is due
 		switch {
-		case a.Attempt != nil:
+		case a.Claimed != nil:
 			r.started(keys[i])
 		case !a.Done && isDue:
 			r.refuse(keys[i])

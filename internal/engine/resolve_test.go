@@ -39,7 +39,7 @@ func (c *cutOff) Admit(
 	ctx context.Context, session uuid.UUID, keys []job.Key, lead time.Duration,
 ) ([]job.Admitted, error) {
 	out, err := c.Store.Admit(ctx, session, keys, lead)
-	if err == nil && slices.ContainsFunc(out, func(a job.Admitted) bool { return a.Attempt != nil }) &&
+	if err == nil && slices.ContainsFunc(out, func(a job.Admitted) bool { return a.Claimed != nil }) &&
 		c.admits.Add(1) == 1 {
 		return nil, errCut
 	}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/belfry-dev/belfry/internal/claim"
 	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/engine/wheel"
 	"github.com/belfry-dev/belfry/internal/job"
@@ -14,8 +13,6 @@ import (
 
 // Limits is the store as the waitlists use it.
 type Limits interface {
-	// ClaimLimited claims the runs that get a permit, and returns why others do not.
-	ClaimLimited(ctx context.Context, session uuid.UUID, keys []job.Key) ([]job.Attempt, []job.Refused, error)
 	// ReportWaiters publishes what waits on this node and returns the capacity of limits.
 	ReportWaiters(
 		ctx context.Context, session uuid.UUID, limits []job.Limit, waiters []job.WaiterReport,
@@ -55,9 +52,10 @@ func (e *Engine) waitlistsOnce(ctx context.Context) (time.Duration, error) {
 	}
 	n := e.slots.acquire(len(runs), 1)
 	e.wheel.Return(runs[n:])
-	claimed, err := e.claimLimited(ctx, runs[:n], shares)
-	e.slots.release(n - claimed)
-	return 0, err
+	used, started, others := e.admitRuns(ctx, runs[:n], shares.end)
+	e.slots.release(n - used)
+	e.wheel.RecordClaim(started, others, e.Bound.Now())
+	return 0, nil
 }
 
 // pollLimits publishes what waits on this node and asks about the limits that were full, every
@@ -82,50 +80,6 @@ func (e *Engine) pollLimits(ctx context.Context) error {
 	}
 	e.wheel.SetCapacity(full, capacity)
 	return nil
-}
-
-// claimLimited claims runs of waitlists and hands them to the deliverers.
-func (e *Engine) claimLimited(ctx context.Context, runs []job.Run, shares *shares) (claimed int, err error) {
-	if len(runs) == 0 {
-		return 0, nil
-	}
-	// Not cancelled when the node stops: it must learn whether the claim committed.
-	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), statementLimit)
-	defer cancel()
-	session := e.Member.Session()
-	attempts, refused, err := e.Limits.ClaimLimited(limited, session, keysOf(runs))
-	shares.end()
-	if err == nil {
-		err = e.decideKeys(limited, pointersTo(attempts))
-	}
-	if err != nil {
-		return e.resolve(ctx, session, runs, err), nil
-	}
-	claimed = e.handOver(attempts)
-	got := claim.Split(runs, keyOf, attempts)
-	e.wheel.Started(got.Claimed)
-	undecided := e.returnRefused(got.Rest, refused)
-	e.wheel.RecordClaim(got.Claimed, undecided, e.Bound.Now())
-	e.leaveToAdmitters(undecided)
-	return claimed, nil
-}
-
-// returnRefused gives runs that got no permit back to their waitlists, and returns the others.
-func (e *Engine) returnRefused(runs []job.Run, refused []job.Refused) (others []job.Run) {
-	why := make(map[job.RunKey]job.Refusal, len(refused))
-	for _, r := range refused {
-		why[r.Key.RunKey()] = r.Refusal
-	}
-	var back []wheel.Refused
-	for _, r := range runs {
-		if reason, ok := why[r.RunKey()]; ok {
-			back = append(back, wheel.Refused{Run: r, Why: reason})
-		} else {
-			others = append(others, r)
-		}
-	}
-	e.wheel.ReturnRefused(back, e.Bound.Now())
-	return others
 }
 
 // reconcileOnce compares permits with live runs, which differ only after a limit was set while a node died, and pending

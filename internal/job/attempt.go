@@ -69,7 +69,7 @@ type Output struct {
 
 // Admitted is the result of an admission.
 type Admitted struct {
-	Attempt *Attempt // set if the run has started
+	Claimed *Claimed // set if the run has started
 	Done    bool     // the run needs no further admission now
 	Refusal Refusal  // of the limit that the run waits for
 	Later   bool     // it could not be decided now, for example because a change of the job has locked it: ask again

@@ -6,7 +6,7 @@
 //
 // # The life of a run
 //
-//	            Plan           Admit, GrantPermits         finish.Decide
+//	            Plan           start.Decide, Grant         finish.Decide
 //	occurrence ──────► pending ───────────────────► running ──────────► history
 //	    │               │   ▲                        │   │               ▲  ▲
 //	    │               │   │   retry or deferral    │   │ accepted      │  │
@@ -38,8 +38,6 @@
 //
 //   - [Plan] decides which occurrences of a schedule get a run, which are skipped, and where the cursor goes.
 //     [Resumed], [Created] and [Backfill] are its variants for a resumed job, a new one-off and a past range.
-//   - [Admit] decides whether a due run may start now: overlap, deadline, paused job.
-//   - [GrantPermits] decides which candidates start under their limits, by priority and then by run time.
 //   - [Assign] decides which worker gets which of the due runs that workers pull.
 //
 // # Files
@@ -47,7 +45,7 @@
 //	job.go defaults.go validate.go duration.go  a definition, its defaults and what can be wrong with it
 //	run.go attempt.go id.go                     runs, attempts, outcomes and public ids
 //	plan.go catchup.go resume.go backfill.go    planning
-//	admit.go limit.go permit.go                 whether a due run may start
+//	admit.go limit.go permit.go                 what starts ask: rules, limits and refusals
 //	worker.go session.go pull.go                runs that workers pull
 //	backoff.go                                  how long a retry waits
 //	idempotency.go                              the key that a target gets with an attempt

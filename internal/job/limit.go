@@ -143,8 +143,8 @@ func (b Bucket) Fill(l QueueLimits, now time.Time) Bucket {
 // rateBatch is how much of a rate a claim waits for: one statement for each start would cost more than the starts.
 const rateBatch = 50 * time.Millisecond
 
-// after is how long to wait before asking again.
-func (b Bucket) after(l QueueLimits) time.Duration {
+// Next is how long to wait before asking again.
+func (b Bucket) Next(l QueueLimits) time.Duration {
 	want := min(max(1, l.Rate.perSecond()*rateBatch.Seconds()), l.burst())
 	return max(time.Millisecond, time.Duration((want-b.Tokens)/l.Rate.perSecond()*float64(time.Second)))
 }

@@ -111,13 +111,13 @@ type PullClaimParams struct {
 type PullClaimResult struct {
 	Now       time.Time
 	Paused    bool // the queue is paused, so nothing was claimed
-	Limited   bool // the queue has limits
 	Refused   []RefusedRun
 	Claimed   []Claimed
-	Undecided []Assignment // need a decision: see Admit
-	Marks     []time.Time  // the new mark of each feed
-	Expired   []uuid.UUID  // sessions that have expired, or will within a second
-	Next      time.Time    // when the next run is due, if that is within Ahead
+	Waiting   []Due       // for another run of their job
+	Undecided []Due       // have to be decided alone
+	Marks     []time.Time // the new mark of each feed
+	Expired   []uuid.UUID // sessions that have expired, or will within a second
+	Next      time.Time   // when the next run is due, if that is within Ahead
 }
 
 // RefusedRun is a run that found no capacity under a limit.

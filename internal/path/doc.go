@@ -6,6 +6,7 @@
 // its loop. Steps call only to the right, and a retry goes back through the wheel.
 // After a run has ended, keep removes what is over.
 //
-// So far finish and keep are here, and the loop of finish is not. The other loops are
-// in internal/engine, statements in internal/postgres and decisions in internal/job.
+// So far start, finish and keep are here, and the loops of start and finish are not. The
+// other loops are in internal/engine, statements in internal/postgres and decisions in
+// internal/job.
 package path

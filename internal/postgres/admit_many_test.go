@@ -18,7 +18,7 @@ func TestAReplacementDoesNotWaitForAChangeOfItsJob(t *testing.T) {
 	live := b.due(1, func(_ int, d *job.Definition) { d.Overlap, d.Queue = job.OverlapReplace, "wide" })[0]
 	admitted, err := b.store.AdmitOne(t.Context(), b.session, live, time.Second)
 	require.NoError(t, err)
-	require.NotNil(t, admitted.Attempt)
+	require.NotNil(t, admitted.Claimed)
 	replaces, err := b.store.TriggerJob(t.Context(), job.ChangeParams{Namespace: b.namespace, ID: live.Job}, nil)
 	require.NoError(t, err)
 	tx := b.begin()
@@ -41,7 +41,7 @@ func TestAReplacementDoesNotWaitForAChangeOfItsJob(t *testing.T) {
 	require.NoError(t, tx.Commit(t.Context()))
 	admitted, err = b.store.AdmitOne(t.Context(), b.session, replaces, time.Second)
 	require.NoError(t, err)
-	require.NotNil(t, admitted.Attempt)
+	require.NotNil(t, admitted.Claimed)
 	require.Equal(t, 1, b.count(`run_history WHERE reason = 'replaced'`))
 }
 
@@ -65,7 +65,7 @@ func TestAdmitDecidesAboutManyJobs(t *testing.T) {
 		first := b.due(1, change)[0]
 		admitted, err := b.store.AdmitOne(t.Context(), b.session, first, time.Second)
 		require.NoError(t, err)
-		require.NotNil(t, admitted.Attempt)
+		require.NotNil(t, admitted.Claimed)
 		return trigger(first.Job)
 	}
 	starts := b.due(1, with(job.OverlapQueue, "wide"))[0]
@@ -85,17 +85,17 @@ func TestAdmitDecidesAboutManyJobs(t *testing.T) {
 	got, err := b.store.Admit(t.Context(), b.session, keys, time.Second)
 	require.NoError(t, err)
 	require.Len(t, got, len(keys))
-	require.NotNil(t, got[0].Attempt)
-	require.Equal(t, starts, got[0].Attempt.Key)
+	require.NotNil(t, got[0].Claimed)
+	require.Equal(t, starts, got[0].Claimed.Key)
 	require.Equal(t, job.Admitted{}, got[1], "it waits")
-	require.NotNil(t, got[2].Attempt)
-	require.Equal(t, replaces.Job, got[2].Attempt.Key.Job)
+	require.NotNil(t, got[2].Claimed)
+	require.Equal(t, replaces.Job, got[2].Claimed.Key.Job)
 	require.Equal(t, job.Admitted{Done: true}, got[3], "it has expired")
 	require.Equal(t, job.Admitted{Done: true}, got[4], "it is gone")
 	require.True(t, got[5].Done)
 	require.False(t, got[5].RunAt.IsZero(), "it comes later")
 	for _, r := range got[6:] {
-		require.Nil(t, r.Attempt)
+		require.Nil(t, r.Claimed)
 		require.False(t, r.Done)
 		require.Equal(t, job.LimitQueue, r.Refusal.Limit.Kind)
 	}

@@ -191,10 +191,7 @@ func TestPlannedRunsAreMissedLikeOthers(t *testing.T) {
 			n += len(got)
 			admitted, err := b.store.AdmitOne(t.Context(), node, r.Key, 0)
 			require.NoError(t, err)
-			require.Nil(t, admitted.Attempt)
-			limited, _, err := b.store.ClaimLimited(t.Context(), node, []job.Key{r.Key})
-			require.NoError(t, err)
-			require.Empty(t, limited)
+			require.Nil(t, admitted.Claimed)
 		}
 		return n
 	}
@@ -361,9 +358,9 @@ func TestWorkersDoNotStartMissedRuns(t *testing.T) {
 			require.NoError(t, err)
 			n := len(got.Claimed)
 			for _, d := range got.Undecided {
-				claimed, _, err := b.store.PullAdmit(t.Context(), w.Namespace, w.Queue, w.ID, d.Due)
+				out, err := b.store.PullAdmit(t.Context(), w.Namespace, w.Queue, w.ID, d)
 				require.NoError(t, err)
-				if claimed != nil {
+				if out.Claimed != nil {
 					n++
 				}
 			}
@@ -404,7 +401,7 @@ FROM (SELECT clock_timestamp() - $3::interval AS t) x RETURNING due_at`, k.Parti
 			return a
 		}
 		first, second, third := insert(4*time.Second), insert(3*time.Second), insert(2*time.Second)
-		require.NotNil(t, admit(first).Attempt)
+		require.NotNil(t, admit(first).Claimed)
 		require.Equal(t, job.Admitted{}, admit(second), "it waits")
 		require.Equal(t, job.Admitted{}, admit(third), "it waits")
 		meanwhile := insert(0)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/path/start"
 	"github.com/belfry-dev/belfry/internal/schedule"
 )
 
@@ -55,11 +56,12 @@ func randomRuns(r *rand.Rand) []policyRun {
 	return runs
 }
 
-// starts is what job.Admit says about the first run, from what the test knows about the others.
-func (p *policyJob) starts(now time.Time) bool {
+// starts is what start.Decide says about the first run, from what the test knows about the others. A claim from
+// the wheel replaces none, and those of a job with overlap skip that are late together do not wait for each other in it.
+func (p *policyJob) starts(now time.Time, wheel bool) bool {
 	at := func(hours int) time.Time { return now.Add(time.Duration(hours) * time.Hour) }
 	run := p.runs[0]
-	in := job.AdmitInput{
+	in := start.Input{
 		Overlap: p.Overlap, Deadline: p.Deadline, JobState: job.Active, Origin: run.origin, DueAt: at(run.due),
 		Attempt: run.attempt, Deferred: run.deferred, Now: at(max(0, run.runAt)),
 	}
@@ -67,12 +69,12 @@ func (p *policyJob) starts(now time.Time) bool {
 		switch {
 		case o.live:
 			in.Running++
-		// With skip, the order of runs that are late together is left to the wheel.
-		case o.due < run.due && o.runAt <= 0 && !o.held() && p.Overlap != job.OverlapSkip:
+		case o.due < run.due && o.runAt <= 0 && !o.held() && (!wheel || p.Overlap != job.OverlapSkip):
 			in.Ahead++
 		}
 	}
-	return !run.held() && job.Admit(in).Verdict == job.AdmitStart
+	verdict := start.Decide(in).Verdict
+	return !run.held() && (verdict == start.Starts || verdict == start.Replaces && !wheel)
 }
 
 const insertPolicyRun = `
@@ -117,8 +119,8 @@ func (b *limits) policyJobs(r *rand.Rand, n int, now time.Time, change func(*job
 	return out
 }
 
-// TestClaimsStartWhatThePolicyStarts: claims compare in SQL what job.Admit decides in Go. They start a run if, and only
-// if, job.Admit would start it.
+// TestClaimsStartWhatThePolicyStarts: a claim compares in SQL what start.Decide decides in Go. It starts a run if, and
+// only if, start.Decide would start it. All others ask start.Decide, and have to tell it the truth.
 func TestClaimsStartWhatThePolicyStarts(t *testing.T) {
 	t.Parallel()
 	for name, way := range map[string]struct {
@@ -136,7 +138,7 @@ func TestClaimsStartWhatThePolicyStarts(t *testing.T) {
 		"limits": {
 			change: func(d *job.Definition) { d.Concurrency = job.Concurrency{Key: d.Name, Max: 10} },
 			claim: func(b *limits, keys []job.Key) []job.Attempt {
-				out, refused, err := b.store.ClaimLimited(b.t.Context(), b.session, keys)
+				out, refused, err := admit(b.t.Context(), b.store, b.session, keys)
 				require.NoError(b.t, err)
 				require.Empty(b.t, refused)
 				return out
@@ -167,7 +169,7 @@ func TestClaimsStartWhatThePolicyStarts(t *testing.T) {
 			}
 			n := 0
 			for _, p := range jobs {
-				want := p.starts(now)
+				want := p.starts(now, name == "nodes")
 				require.Equal(t, want, started[p.key.RunKey()], "%s, deadline %s: %+v", p.Overlap, p.Deadline, p.runs)
 				if want {
 					n++
@@ -207,7 +209,7 @@ func TestARunWithADeadlineOutlivesItsJob(t *testing.T) {
 	attempts, err := b.store.Claim(t.Context(), b.session, []job.Key{wide}, 0)
 	require.NoError(t, err)
 	require.Len(t, attempts, 1)
-	attempts, refused, err := b.store.ClaimLimited(t.Context(), b.session, []job.Key{narrow})
+	attempts, refused, err := admit(t.Context(), b.store, b.session, []job.Key{narrow})
 	require.NoError(t, err)
 	require.Empty(t, refused)
 	require.Len(t, attempts, 1)

@@ -57,7 +57,7 @@ func TestALockedRunIsResolvedLater(t *testing.T) {
 	require.NoError(t, err)
 	admitted, err := b.store.AdmitOne(t.Context(), b.session, b.key, time.Second)
 	require.NoError(t, err)
-	require.Nil(t, admitted.Attempt)
+	require.Nil(t, admitted.Claimed)
 	require.False(t, admitted.Done)
 	_, err = tx.Exec(t.Context(), `DELETE FROM run`)
 	require.NoError(t, err)

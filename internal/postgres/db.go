@@ -13,6 +13,7 @@ import (
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/path/finish"
 	"github.com/belfry-dev/belfry/internal/path/keep"
+	"github.com/belfry-dev/belfry/internal/path/start"
 	"github.com/belfry-dev/belfry/internal/store"
 )
 
@@ -107,10 +108,11 @@ func (d *DB) Process() job.Process { return d.process }
 // Ping returns an error if the database does not answer.
 func (d *DB) Ping(ctx context.Context) error { return d.pool.Ping(ctx) }
 
-// Engine has the statements of the path of a run: plan, claim, finish and
+// Engine has the statements of the path of a run: plan, start, finish and
 // keep. It sees all namespaces. It keeps state between calls, so the loops of a node
 // have one. The API has another one, for reports of targets and limits of queues.
 type Engine struct {
+	*startStore
 	*finishStore
 	*keepStore
 	db           store.All
@@ -120,7 +122,6 @@ type Engine struct {
 	lastCompared lastCompared
 	resumes      searchMarks // of pauses that end
 	cursors      searchMarks // by plan_at
-	marks        lowMarks
 	sessions     sessionCounts
 	planned      planTurns
 	turn         atomic.Pointer[uuid.UUID] // the namespace whose operation was worked on last
@@ -128,6 +129,7 @@ type Engine struct {
 
 // The steps of a run that have a package of their own.
 type (
+	startStore  = start.Store
 	finishStore = finish.Store
 	keepStore   = keep.Store
 )
@@ -136,6 +138,7 @@ type (
 func (d *DB) Engine() *Engine {
 	api := d.API()
 	return &Engine{
+		startStore:  start.New(d.pool.All()),
 		finishStore: finish.New(d.pool.All(), d.pool.Namespaced(), api.PauseJob),
 		keepStore:   keep.NewStore(d.pool.All(), d.schedules),
 		db:          d.pool.All(), api: api, schedules: d.schedules, sealer: d.sealer,

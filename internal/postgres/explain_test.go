@@ -374,8 +374,8 @@ func (b *bulk) hotSteps() []*hot {
 			"permit by limit_kind limit_id number", "queue", "run by address", "run by partition job_id",
 			"run by partition job_id due_at seq", "session",
 		}},
-		{name: "ClaimLimited", before: func() { keys = b.limited() }, step: func() {
-			attempts, refused, err := b.store.ClaimLimited(ctx, b.session, keys)
+		{name: "Admit under limits", before: func() { keys = b.limited() }, step: func() {
+			attempts, refused, err := admit(ctx, b.store, b.session, keys)
 			require.NoError(t, err)
 			require.Equal(t, 30, len(attempts)) //nolint:testifylint // Len would print them all
 			require.Equal(t, 20, len(refused))  //nolint:testifylint // Len would print them all
@@ -500,7 +500,7 @@ func (b *bulk) admit(keys []job.Key) {
 	for _, key := range keys {
 		admitted, err := b.store.AdmitOne(b.t.Context(), b.session, key, 0)
 		require.NoError(b.t, err)
-		require.NotNil(b.t, admitted.Attempt)
+		require.NotNil(b.t, admitted.Claimed)
 	}
 }
 

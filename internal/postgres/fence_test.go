@@ -201,7 +201,7 @@ func TestARunIsClaimedOnce(t *testing.T) {
 	require.Empty(t, b.claim(t, b.session, time.Second))
 	admitted, err := b.store.AdmitOne(t.Context(), b.session, b.key, time.Second)
 	require.NoError(t, err)
-	require.Nil(t, admitted.Attempt)
+	require.Nil(t, admitted.Claimed)
 	require.True(t, admitted.Done)
 }
 
@@ -214,7 +214,7 @@ func TestNothingIsClaimedEarly(t *testing.T) {
 	require.Empty(t, b.claim(t, b.session, time.Second))
 	admitted, err := b.store.AdmitOne(t.Context(), b.session, b.key, time.Second)
 	require.NoError(t, err)
-	require.Nil(t, admitted.Attempt)
+	require.Nil(t, admitted.Claimed)
 	require.Len(t, b.claim(t, b.session, 30*time.Second), 1)
 }
 
@@ -227,7 +227,7 @@ func TestAnExpiredSessionClaimsNothing(t *testing.T) {
 	require.Empty(t, b.claim(t, b.session, time.Second))
 	admitted, err := b.store.AdmitOne(t.Context(), b.session, b.key, time.Second)
 	require.NoError(t, err)
-	require.Nil(t, admitted.Attempt)
+	require.Nil(t, admitted.Claimed)
 }
 
 // TestRescueLeavesTheLivingAlone: only runs of dead sessions are lost.
@@ -253,7 +253,7 @@ func TestWhoDoesNotOwnAdmitsNothing(t *testing.T) {
 	require.NoError(t, err)
 	admitted, err := b.store.AdmitOne(t.Context(), b.session, b.key, time.Second)
 	require.NoError(t, err)
-	require.Nil(t, admitted.Attempt)
+	require.Nil(t, admitted.Claimed)
 	require.Empty(t, b.claim(t, b.session, time.Second))
 }
 
@@ -292,7 +292,7 @@ FROM run`)
 	)
 	admitted, err := b.store.AdmitOne(t.Context(), b.session, next, time.Minute)
 	require.NoError(t, err)
-	require.Nil(t, admitted.Attempt)
+	require.Nil(t, admitted.Claimed)
 	require.False(t, admitted.Done, "it is asked about again")
 	var skipped int
 	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT count(*) FROM run_history`).Scan(&skipped))

@@ -133,10 +133,10 @@ func (b *limits) start(how string, session uuid.UUID, k job.Key) job.Attempt {
 		var admitted job.Admitted
 		admitted, err = b.store.AdmitOne(ctx, session, k, time.Second)
 		require.NoError(b.t, err)
-		require.NotNil(b.t, admitted.Attempt)
-		attempts = []job.Attempt{*admitted.Attempt}
+		require.NotNil(b.t, admitted.Claimed)
+		attempts = []job.Attempt{admitted.Claimed.Attempt}
 	case "limited":
-		attempts, _, err = b.store.ClaimLimited(ctx, session, []job.Key{k})
+		attempts, _, err = admit(ctx, b.store, session, []job.Key{k})
 	case "resolve": // the reply was lost before the key was stored
 		_, err = b.store.Claim(ctx, session, []job.Key{k}, time.Second)
 		require.NoError(b.t, err)

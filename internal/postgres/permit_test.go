@@ -66,12 +66,34 @@ func (b *limits) keyOf(j job.Job) job.Key {
 	return k
 }
 
-func (b *limits) claim(keys ...job.Key) (attempts []job.Attempt, refused []job.Refused) {
+// refusedRun is a run that a limit refused.
+type refusedRun struct {
+	Key job.Key
+	job.Refusal
+}
+
+func (b *limits) claim(keys ...job.Key) (attempts []job.Attempt, refused []refusedRun) {
 	b.t.Helper()
-	attempts, refused, err := b.store.ClaimLimited(b.t.Context(), b.session, keys)
+	attempts, refused, err := admit(b.t.Context(), b.store, b.session, keys)
 	require.NoError(b.t, err)
 	b.exact()
 	return attempts, refused
+}
+
+// admit starts runs, and returns those that a limit refused.
+func admit(
+	ctx context.Context, store *pgtest.Store, session uuid.UUID, keys []job.Key,
+) (attempts []job.Attempt, refused []refusedRun, err error) {
+	admitted, err := store.Admit(ctx, session, keys, 0)
+	for i, a := range admitted {
+		switch {
+		case a.Claimed != nil:
+			attempts = append(attempts, a.Claimed.Attempt)
+		case a.Refusal != (job.Refusal{}):
+			refused = append(refused, refusedRun{keys[i], a.Refusal})
+		}
+	}
+	return attempts, refused, err
 }
 
 func (b *limits) decide(o job.Outcome, attempts ...job.Attempt) {
@@ -215,7 +237,7 @@ func TestReplaceTakesThePermitOfWhatItReplaces(t *testing.T) {
 		b.exact()
 		return admitted
 	}
-	require.NotNil(t, admit(first).Attempt)
+	require.NotNil(t, admit(first).Claimed)
 	trigger := func() job.Key {
 		k, err := b.store.TriggerJob(
 			t.Context(), job.ChangeParams{Namespace: b.namespace, ID: first.Job, Actor: "ann"}, nil,
@@ -225,7 +247,7 @@ func TestReplaceTakesThePermitOfWhatItReplaces(t *testing.T) {
 	}
 	second := trigger()
 	replacing := admit(second)
-	require.NotNil(t, replacing.Attempt, "it takes the permit of the first one")
+	require.NotNil(t, replacing.Claimed, "it takes the permit of the first one")
 	require.Equal(t, 1, b.running())
 
 	// Now another job has the permit, and the run of this one has a permit of a limit that is gone.
@@ -236,12 +258,12 @@ func TestReplaceTakesThePermitOfWhatItReplaces(t *testing.T) {
 	b.limit("narrow", job.QueueLimits{MaxRunning: 1})
 	third := trigger()
 	got := admit(third)
-	require.Nil(t, got.Attempt)
+	require.Nil(t, got.Claimed)
 	require.False(t, got.Done)
 	require.Equal(t, job.LimitQueue, got.Refusal.Limit.Kind)
 	require.Equal(t, 2, b.running(), "what it would replace goes on")
 	b.decide(job.Outcome{Kind: job.Succeeded}, attempts...)
-	require.NotNil(t, admit(third).Attempt)
+	require.NotNil(t, admit(third).Claimed)
 	require.Equal(t, 1, b.running())
 }
 
@@ -408,7 +430,7 @@ func TestManyClaimersNeverExceedALimit(t *testing.T) {
 		wg.Go(func() {
 			mine := keys[c*runs/claimers : (c+1)*runs/claimers]
 			for len(mine) > 0 {
-				attempts, refused, err := store.ClaimLimited(ctx, b.session, mine)
+				attempts, refused, err := admit(ctx, store, b.session, mine)
 				if !noFailure(t, err) {
 					return
 				}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -14,13 +13,11 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/path/start"
 	"github.com/belfry-dev/belfry/internal/store"
 )
 
-var (
-	pullDue  = statement("pull_due")
-	pullLock = statement("pull_lock")
-)
+var pullDue = statement("pull_due")
 
 // lockOfQueue is the number of the advisory lock under which runs of a queue are
 // claimed for workers. The locks of sessions are random 64-bit numbers.
@@ -33,11 +30,11 @@ const beginClaim = `
 SELECT pg_advisory_xact_lock_shared(l) FROM (SELECT DISTINCT l FROM unnest($1::bigint[]) l ORDER BY l) o`
 
 const queueState = `
-SELECT now(), coalesce(bool_or(paused), true) OR NOT belfry_clock_trusted(), coalesce(bool_or(limited), false) FROM queue WHERE id = $1`
+SELECT now(), coalesce(bool_or(paused), true) OR NOT belfry_clock_trusted() FROM queue WHERE id = $1`
 
 // PullClaim claims due runs of a queue for the workers that wait for them, in one
-// transaction. job.Assign decides which worker gets which run. Runs that need a
-// decision are returned for PullAdmit.
+// transaction. job.Assign decides which worker gets which run. Runs that have to be
+// decided alone are returned for PullAdmit.
 func (e *Engine) PullClaim(ctx context.Context, o job.PullClaimParams) (out job.PullClaimResult, err error) {
 	err = e.db.Tx(ctx, "claim for workers", func(tx pgx.Tx) error {
 		out = job.PullClaimResult{Marks: make([]time.Time, len(o.Feeds))}
@@ -45,24 +42,23 @@ func (e *Engine) PullClaim(ctx context.Context, o job.PullClaimParams) (out job.
 		if err != nil || out.Paused {
 			return err
 		}
-		var plain []job.Assignment
-		for _, d := range job.Assign(due, o.Polls) {
-			if len(plain) < maxPermits {
-				plain = append(plain, d)
-			}
-		}
-		if len(plain) > 0 {
-			if err := e.startAssigned(ctx, tx, &o, plain, &out); err != nil {
-				return err
-			}
-		}
+		assigned := job.Assign(due, o.Polls)
+		err = e.startAssigned(ctx, tx, &o, assigned[:min(len(assigned), start.MaxRuns)], &out)
 		markLeft(due, &out)
-		return nil
+		return err
 	})
 	if err == nil {
-		err = e.readContents(ctx, store.AsWorker(o.Namespace, o.Queue), attemptsOf(out.Claimed))
+		err = e.ReadContents(ctx, store.AsWorker(o.Namespace, o.Queue), attemptsOf(out.Claimed))
 	}
 	return out, err
+}
+
+func attemptsOf(claimed []job.Claimed) []*job.Attempt {
+	out := make([]*job.Attempt, len(claimed))
+	for i := range claimed {
+		out[i] = &claimed[i].Attempt
+	}
+	return out
 }
 
 // markLeft keeps the low-water marks before runs that are still free.
@@ -72,6 +68,9 @@ func markLeft(due []job.Due, out *job.PullClaimResult) {
 		gone[c.Key.RunKey()] = true
 	}
 	for _, d := range out.Undecided {
+		gone[d.RunKey()] = true
+	}
+	for _, d := range out.Waiting {
 		gone[d.RunKey()] = true
 	}
 	for _, r := range out.Refused { // a run that its key blocks does not block those behind it
@@ -102,7 +101,7 @@ func readDue(
 	batch.Queue(`SELECT pg_advisory_xact_lock($1)`, lockOfQueue(o.Queue))
 	batch.Queue(beginClaim, locks)
 	batch.Queue(queueState, o.Queue).QueryRow(func(row pgx.Row) error {
-		return row.Scan(&out.Now, &out.Paused, &out.Limited)
+		return row.Scan(&out.Now, &out.Paused)
 	})
 	batch.Queue(livePolls, sessionIDs(o.Polls), o.Queue).Query(func(rows pgx.Rows) error {
 		return dropExpired(rows, o, out)
@@ -179,151 +178,72 @@ func collectDue(rows pgx.Rows, o *job.PullClaimParams, out *job.PullClaimResult)
 	return due, err
 }
 
-// pullStart is assigned runs that are locked and about to start.
-type pullStart struct {
-	assigned  []job.Assignment
-	addresses []string
-	runs      []permitCandidate
-	later     map[job.RunKey]bool // too many bytes for one claim
-}
-
-// startAssigned starts the runs that are still free and get their permits.
+// startAssigned starts the runs that their policies and limits let start.
 func (e *Engine) startAssigned(
 	ctx context.Context, tx pgx.Tx, o *job.PullClaimParams, assigned []job.Assignment, out *job.PullClaimResult,
 ) error {
-	p, err := lockAssigned(ctx, tx, o.Queue, assigned)
-	if err != nil {
-		return err
-	}
-	permits, err := e.permitsFor(ctx, tx, p.runs, out.Limited)
-	if err != nil {
-		return err
-	}
-	var s start
-	for i, a := range p.assigned {
-		if !permits[i].granted() {
-			out.Refused = append(out.Refused, job.RefusedRun{Due: a.Due, Refusal: permits[i].Refusal})
-			continue
-		}
-		s.add(p.addresses[i], o.Polls[a.Poll].Session, &p.runs[i], &permits[i])
-	}
-	if out.Claimed, err = s.run(ctx, tx); err != nil {
-		return err
-	}
-	out.Undecided = append(out.Undecided, undecided(assigned, out, p.later)...)
-	return nil
-}
-
-func lockAssigned(
-	ctx context.Context, tx pgx.Tx, queue int32, assigned []job.Assignment,
-) (p pullStart, err error) {
-	keys, handlers := make([]job.Key, len(assigned)), make([]string, len(assigned))
-	for i, a := range assigned {
-		keys[i], handlers[i] = a.Key, a.Handler
-	}
-	k := store.SplitKeys(keys)
-	rows, err := tx.Query(ctx, pullLock, k.Partition, k.Job, k.DueAt, k.Seq, handlers, queue)
-	if err != nil {
-		return p, err
-	}
-	var n, size, total int
-	var address string
-	var c permitCandidate
-	p.later = map[job.RunKey]bool{}
-	_, err = pgx.ForEachRow(rows, []any{&n, &address, &c.Queue, &c.Key, &c.KeyMax, &size}, func() error {
-		a := assigned[n]
-		// Once the bytes are used up, small runs wait too: otherwise large ones would always be last.
-		if total += size; total > job.MaxClaimBytes && len(p.assigned) > 0 {
-			p.later[a.RunKey()] = true
-			return nil
-		}
-		c.Priority, c.RunAt, c.key = a.Priority, a.RunAt, a.Key
-		p.assigned, p.runs = append(p.assigned, a), append(p.runs, c)
-		p.addresses = append(p.addresses, address)
+	if len(assigned) == 0 {
 		return nil
-	})
-	return p, err
-}
-
-// permitsFor grants permits, or skips the question where nothing is limited.
-func (e *Engine) permitsFor(
-	ctx context.Context, tx pgx.Tx, runs []permitCandidate, queueLimited bool,
-) ([]permit, error) {
-	limited := queueLimited && len(runs) > 0
-	for _, r := range runs {
-		limited = limited || r.Key != 0
 	}
-	if !limited {
-		return make([]permit, len(runs)), nil
+	wanted := make([]start.Wanted, len(assigned))
+	for i, a := range assigned {
+		wanted[i] = start.Wanted{Key: a.Key, Handler: a.Handler, Session: o.Polls[a.Poll].Session}
 	}
-	// No node's waiters are this claim's own: each of them may be ahead.
-	return e.grantPermits(ctx, tx, uuid.Nil, runs)
-}
-
-// undecided returns the runs that need a decision after all, because another run of
-// their job is live. Admit finds out which of them are gone.
-func undecided(
-	assigned []job.Assignment, out *job.PullClaimResult, later map[job.RunKey]bool,
-) (rest []job.Assignment) {
-	has := maps.Clone(later)
-	for _, c := range out.Claimed {
-		has[c.Key.RunKey()] = true
-	}
-	for _, r := range out.Refused {
-		has[r.RunKey()] = true
-	}
-	for _, a := range assigned {
-		if a.Admit != job.AdmitFreely && !has[a.RunKey()] {
-			rest = append(rest, a)
+	admitted, err := e.AdmitFor(ctx, tx, o.Queue, wanted, false)
+	for i, a := range admitted {
+		switch due := assigned[i].Due; {
+		case a.Claimed != nil:
+			out.Claimed = append(out.Claimed, *a.Claimed)
+		case a.Refusal != (job.Refusal{}):
+			out.Refused = append(out.Refused, job.RefusedRun{Due: due, Refusal: a.Refusal})
+		case a.Later:
+			out.Undecided = append(out.Undecided, due)
+		case !a.Done:
+			out.Waiting = append(out.Waiting, due)
 		}
 	}
-	return rest
+	return err
 }
 
 // PullAdmit is Admit for one run that PullClaim left, for a worker's session. A queue that is paused refuses it.
 func (e *Engine) PullAdmit(
 	ctx context.Context, namespace uuid.UUID, queue int32, session uuid.UUID, due job.Due,
-) (claimed *job.Claimed, out job.Admitted, err error) {
+) (out job.Admitted, err error) {
 	err = e.db.Tx(ctx, "admit for a worker", func(tx pgx.Tx) error {
-		var paused bool
+		var paused, alive bool
 		var batch pgx.Batch
 		store.AsWorker(namespace, queue)(&batch)
 		batch.Queue(`SELECT pg_advisory_xact_lock($1)`, lockOfQueue(queue))
 		batch.Queue(`SELECT pg_advisory_xact_lock_shared($1)`, store.SessionLock(session))
-		isPaused := `SELECT coalesce((SELECT paused FROM queue WHERE id = $1), true)`
-		batch.Queue(isPaused, queue).QueryRow(func(row pgx.Row) error { return row.Scan(&paused) })
+		state := `SELECT coalesce((SELECT paused FROM queue WHERE id = $1), true),
+EXISTS (SELECT FROM session WHERE id = $2 AND queue_id = $1 AND expires_at > now())`
+		batch.Queue(state, queue, session).QueryRow(func(row pgx.Row) error { return row.Scan(&paused, &alive) })
 		if err := tx.SendBatch(ctx, &batch).Close(); err != nil {
 			return err
 		}
-		claimed, out = nil, job.Admitted{}
-		if paused {
+		switch out = (job.Admitted{}); {
+		case paused:
 			out.Refusal.Limit = job.QueueLimit(queue)
 			return nil
-		}
-		a := &admission{key: due.Key}
-		one := admissions{tx: tx, session: session, pulled: true, runs: []*admission{a}}
-		if err := one.read(ctx, 0); err != nil {
-			return err
-		}
-		if !a.found || a.handler != due.Handler { // its job was edited: a scan finds it where it is now
+		case !alive:
 			out.Done = true
 			return nil
 		}
-		err := e.admit(ctx, &one)
-		claimed, out = a.started, a.out
+		wanted := []start.Wanted{{Key: due.Key, Handler: due.Handler, Session: session}}
+		admitted, err := e.AdmitFor(ctx, tx, queue, wanted, true)
+		out = admitted[0]
 		return err
 	})
-	if errors.Is(err, errNoPermit) {
-		return nil, out, nil
+	if errors.Is(err, start.ErrNoPermit) {
+		return out, nil
 	}
-	if err == nil && claimed != nil {
-		one := []job.Claimed{*claimed}
-		claimed, err = &one[0], e.readContents(ctx, store.AsWorker(namespace, queue), attemptsOf(one))
+	if err == nil && out.Claimed != nil {
+		err = e.ReadContents(ctx, store.AsWorker(namespace, queue), []*job.Attempt{&out.Claimed.Attempt})
 	}
 	if err != nil {
-		return nil, job.Admitted{}, err
+		return job.Admitted{}, err
 	}
-	return claimed, out, nil
+	return out, nil
 }
 
 func ignoreNoRows(err error) error {

@@ -110,10 +110,10 @@ func (b *bulk) pullSteps() []*hot {
 			"queue", "run by address", "run by partition job_id due_at seq", "session",
 		}},
 		{name: "PullAdmit", before: func() { due = b.aPending() }, step: func() {
-			claimed, out, err := b.store.PullAdmit(ctx, w.Namespace, w.Queue, w.ID, due)
+			out, err := b.store.PullAdmit(ctx, w.Namespace, w.Queue, w.ID, due)
 			require.NoError(t, err)
 			require.True(t, out.Done)
-			require.NotNil(t, claimed)
+			require.NotNil(t, out.Claimed)
 		}, ways: []string{
 			"cluster", "job by partition id", "namespace by id", "partition", "queue", "run by address",
 			"run by partition job_id", "run by partition job_id due_at seq", "session",

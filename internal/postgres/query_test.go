@@ -47,19 +47,6 @@ func TestQueriesAreReadable(t *testing.T) {
 	})
 }
 
-// TestClaimsReturnTheSameColumns: one function reads what a claim, a start and a
-// resolved claim return.
-func TestClaimsReturnTheSameColumns(t *testing.T) {
-	t.Parallel()
-	columns := func(text string) string {
-		_, rest, found := strings.Cut(text, "\n)\nSELECT c.partition")
-		require.True(t, found)
-		return rest
-	}
-	require.Equal(t, columns(claimRuns), columns(startRuns))
-	require.Equal(t, columns(claimRuns), columns(resolveRuns))
-}
-
 // TestStatementsNameTheirCodes is TestQueriesAreReadable for the statements that stand in Go files.
 func TestStatementsNameTheirCodes(t *testing.T) {
 	t.Parallel()

@@ -72,21 +72,21 @@ func TestAQuotaOfRuns(t *testing.T) {
 	require.Len(t, plain, 3)
 }
 
-func keysOf(refused []job.Refused) (out []job.Key) {
+func keysOf(refused []refusedRun) (out []job.Key) {
 	for _, r := range refused {
 		out = append(out, r.Key)
 	}
 	return out
 }
 
-func dueOf(refused []job.Refused) (out []time.Time) {
+func dueOf(refused []refusedRun) (out []time.Time) {
 	for _, r := range refused {
 		out = append(out, r.Key.DueAt)
 	}
 	return out
 }
 
-func jobsOf(refused []job.Refused) (out []uuid.UUID) {
+func jobsOf(refused []refusedRun) (out []uuid.UUID) {
 	for _, r := range refused {
 		out = append(out, r.Key.Job)
 	}

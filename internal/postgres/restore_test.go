@@ -346,11 +346,11 @@ func TestHeldRunsDoNotStart(t *testing.T) {
 		require.Len(t, b.claim(session, keys[:1]), want)
 		admitted, err := b.store.AdmitOne(t.Context(), session, keys[1], 0)
 		require.NoError(t, err)
-		require.Equal(t, held, admitted.Attempt == nil)
+		require.Equal(t, held, admitted.Claimed == nil)
 		if !held {
-			require.Equal(t, int16(251), admitted.Attempt.Number, "above all that were handed out")
+			require.Equal(t, int16(251), admitted.Claimed.Number, "above all that were handed out")
 		}
-		limited, _, err := b.store.ClaimLimited(t.Context(), session, keys[2:3])
+		limited, _, err := admit(t.Context(), b.store, session, keys[2:3])
 		require.NoError(t, err)
 		require.Len(t, limited, want)
 		_, first, err := b.store.ScanDue(t.Context(), pullFeeds(w.Queue), job.ScanParams{Ahead: time.Second, Limit: 1})
@@ -362,9 +362,9 @@ func TestHeldRunsDoNotStart(t *testing.T) {
 		})
 		require.NoError(t, err)
 		require.Len(t, pulled.Claimed, want)
-		claimed, _, err := b.store.PullAdmit(t.Context(), w.Namespace, w.Queue, w.ID, undecided)
+		alone, err := b.store.PullAdmit(t.Context(), w.Namespace, w.Queue, w.ID, undecided)
 		require.NoError(t, err)
-		require.Equal(t, held, claimed == nil, "also if it was found before the restore was noticed")
+		require.Equal(t, held, alone.Claimed == nil, "also if it was found before the restore was noticed")
 	}
 }
 
@@ -382,7 +382,7 @@ func TestHeldRunsDoNotDelayLaterOnes(t *testing.T) {
 	b.exec(`UPDATE run SET run_at = now() WHERE due_at = $1`, later.DueAt)
 	admitted, err := b.store.AdmitOne(t.Context(), session, later, 0)
 	require.NoError(t, err)
-	require.NotNil(t, admitted.Attempt)
+	require.NotNil(t, admitted.Claimed)
 }
 
 // TestASecondRestoreForgetsNothing: what the first one holds is decided together with what the second one does.

@@ -53,11 +53,11 @@ func TestARetryIsAsTheJobIsNow(t *testing.T) {
 	d.Concurrency = job.Concurrency{}
 	admitted, err := b.store.AdmitOne(t.Context(), b.session, attempts[0].Key, time.Second)
 	require.NoError(t, err)
-	require.NotNil(t, admitted.Attempt)
+	require.NotNil(t, admitted.Claimed)
 	b.exact()
 	b.update(j, d)
 	_, _, err = b.store.CompleteDecided(
-		t.Context(), []job.Completion{admitted.Attempt.Completion(failedOnce)},
+		t.Context(), []job.Completion{admitted.Claimed.Completion(failedOnce)},
 	)
 	require.NoError(t, err)
 	b.exact()

@@ -127,7 +127,7 @@ func TestDeferredRunsKeepTheirDeadline(t *testing.T) {
 	k.DueAt = k.DueAt.Add(-2 * time.Hour)
 	admitted, err := b.store.AdmitOne(t.Context(), b.session, k, time.Second)
 	require.NoError(t, err)
-	require.Nil(t, admitted.Attempt)
+	require.Nil(t, admitted.Claimed)
 	require.Equal(t, 1, b.count(`run_history WHERE reason = 'expired'`))
 }
 

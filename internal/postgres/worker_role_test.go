@@ -89,8 +89,8 @@ func TestWorkersNeedNoOtherRole(t *testing.T) {
 			return store.PullKeepKeys(ctx, w.Namespace, w.Queue, []*job.Attempt{&keyed})
 		}},
 		{"PullAdmit", func() error {
-			claimed, _, err := store.PullAdmit(ctx, w.Namespace, w.Queue, mine.ID, b.aPending())
-			require.NotNil(t, claimed)
+			out, err := store.PullAdmit(ctx, w.Namespace, w.Queue, mine.ID, b.aPending())
+			require.NotNil(t, out.Claimed)
 			return err
 		}},
 		{"Heartbeat", func() error {

@@ -60,9 +60,9 @@ func TestWorkersReachNothingOfOthers(t *testing.T) {
 	wrong.Namespace = mine.Namespace
 	require.Empty(t, claim(mine, theirs.Queue).Claimed)
 	require.True(t, claim(wrong, theirs.Queue).Paused)
-	admitted, _, err := store.PullAdmit(ctx, mine.Namespace, theirs.Queue, theirs.ID, due)
+	admitted, err := store.PullAdmit(ctx, mine.Namespace, theirs.Queue, theirs.ID, due)
 	require.NoError(t, err)
-	require.Nil(t, admitted)
+	require.Nil(t, admitted.Claimed)
 	_, _, err = store.Heartbeat(ctx, wrong, time.Hour, []job.Lease{lease})
 	require.ErrorIs(t, err, job.ErrSessionExpired)
 	require.NoError(t, store.EndSession(ctx, wrong))

@@ -117,14 +117,14 @@ type decisions struct {
 
 func (d *decisions) PullAdmit(
 	ctx context.Context, namespace uuid.UUID, queue int32, session uuid.UUID, due job.Due,
-) (*job.Claimed, job.Admitted, error) {
-	claimed, out, err := d.Store.PullAdmit(ctx, namespace, queue, session, due)
+) (job.Admitted, error) {
+	out, err := d.Store.PullAdmit(ctx, namespace, queue, session, due)
 	if !out.Done && err == nil {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		d.refused = append(d.refused, due.RunKey())
 	}
-	return claimed, out, err
+	return out, err
 }
 
 // count returns how often a decision refused one of the runs.

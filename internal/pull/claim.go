@@ -60,8 +60,13 @@ func (q *queue) claim(ctx context.Context) (more bool, err error) {
 				r.blocked = q.block(b) || r.blocked
 			}
 		}
-		for _, u := range out.Undecided {
-			r.blocked = q.block(blockedRun{due: u.Due}) || r.blocked
+		for _, due := range out.Waiting {
+			b := blockedRun{due: due}
+			b.refuse(job.Refusal{})
+			r.blocked = q.block(b) || r.blocked
+		}
+		for _, due := range out.Undecided {
+			r.blocked = q.block(blockedRun{due: due}) || r.blocked
 		}
 		q.admit(limited, r)
 	}
@@ -196,10 +201,10 @@ func (q *queue) admitOne(
 	ctx context.Context, runs []*blockedRun, session uuid.UUID,
 ) (started *job.Claimed, rest []*blockedRun) {
 	b := *runs[0]
-	started, out, err := q.puller.Store.PullAdmit(ctx, q.namespace, q.id, session, b.due)
+	out, err := q.puller.Store.PullAdmit(ctx, q.namespace, q.id, session, b.due)
 	if out.Done {
 		q.unblock(b.due.Key)
-		return started, runs[1:]
+		return out.Claimed, runs[1:]
 	}
 	b.refuse(out.Refusal)
 	q.block(b)

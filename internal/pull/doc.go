@@ -5,7 +5,7 @@
 // and renews its session with heartbeats meanwhile.
 //
 //	long polls ──► queue ──► PullClaim ──────────────────► replies
-//	                 ▲           │ needs a decision          ▲
+//	                 ▲           │ alone                     ▲
 //	                 │           ▼                           │
 //	                 │       PullAdmit, one by one ───────────┘
 //	   feeds with    │           │ may not start yet
@@ -37,7 +37,8 @@
 // run is due. It wakes the queues that have one. A queue then collects its polls for a millisecond and
 // claims for up to 200 of them in one transaction; job.Assign decides which poll gets which run.
 //
-// Runs whose policy needs a decision are admitted one by one. A run that may not start yet, because
+// The claim decides about the runs as nodes do (internal/path/start), all but those that replace others under a
+// limit: they are admitted one by one. A run that may not start yet, because
 // another run of its job is live or its concurrency key has no permit, is blocked: claims and scans skip
 // it. Blocked runs that wait for the same job or key form a line, and the first of the line is retried after
 // a second, or immediately when a run that it may wait for ends through this node. The runs of a job have the

@@ -28,6 +28,7 @@ type lossyStore struct {
 	keys           atomic.Int32 // these do not commit
 	admitsFailed   atomic.Int32 // these do not commit
 	completes      atomic.Int32 // these do not commit
+	alone          atomic.Bool  // each run has to be decided alone
 	refused        atomic.Int32 // counts admissions of runs that may not start yet
 	onComplete     func(left int32)
 	// A claim that got runs signals begun and waits for gate. Nil: it does not.
@@ -37,7 +38,16 @@ type lossyStore struct {
 }
 
 func (s *lossyStore) PullClaim(ctx context.Context, o job.PullClaimParams) (job.PullClaimResult, error) {
+	if s.alone.Load() {
+		o.Waits = func(job.Due) bool { return true }
+	}
 	out, err := s.Store.PullClaim(ctx, o)
+	if s.alone.Load() {
+		for _, r := range out.Refused {
+			out.Undecided = append(out.Undecided, r.Due)
+		}
+		out.Refused = nil
+	}
 	if len(out.Claimed) > 0 && s.claims.Add(-1) >= 0 {
 		return job.PullClaimResult{}, errConnection
 	}
@@ -59,18 +69,18 @@ func (s *lossyStore) PullKeepKeys(
 
 func (s *lossyStore) PullAdmit(
 	ctx context.Context, namespace uuid.UUID, queue int32, session uuid.UUID, due job.Due,
-) (*job.Claimed, job.Admitted, error) {
+) (job.Admitted, error) {
 	if s.admitsFailed.Add(-1) >= 0 {
-		return nil, job.Admitted{}, errConnection
+		return job.Admitted{}, errConnection
 	}
-	claimed, out, err := s.Store.PullAdmit(ctx, namespace, queue, session, due)
-	if claimed != nil && s.admits.Add(-1) >= 0 {
-		return nil, job.Admitted{}, errConnection
+	out, err := s.Store.PullAdmit(ctx, namespace, queue, session, due)
+	if out.Claimed != nil && s.admits.Add(-1) >= 0 {
+		return job.Admitted{}, errConnection
 	}
 	if !out.Done && err == nil {
 		s.refused.Add(1)
 	}
-	return claimed, out, err
+	return out, err
 }
 
 func (s *lossyStore) ResolveClaim(ctx context.Context, session uuid.UUID, keys []job.Key) ([]job.Attempt, error) {
@@ -101,14 +111,6 @@ func (b *bundle) lossy() *lossyStore {
 	return store
 }
 
-// undecided leaves each run of a job to PullAdmit.
-func (b *bundle) undecided(id uuid.UUID) uuid.UUID {
-	b.t.Helper()
-	_, err := b.pool.Exec(b.t.Context(), `UPDATE job SET admit = 2 /* no run meets it */ WHERE id = $1`, id)
-	require.NoError(b.t, err)
-	return id
-}
-
 // The reply to a claim is lost. The worker gets an error, and its next session replaces the one that has the run.
 func TestLostReplyToAClaim(t *testing.T) {
 	t.Parallel()
@@ -133,9 +135,10 @@ func TestLostReplyToAnAdmission(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	store := b.lossy()
+	store.alone.Store(true)
 	store.admits.Store(1)
 	store.completes.Store(2) // the run cannot be returned at the first attempt
-	key := b.trigger(b.undecided(b.job("a", "x", nil)))
+	key := b.trigger(b.job("a", "x", nil))
 	s := b.open()
 	got := b.claim(s, 5, patience, "x")
 	require.Negative(t, store.admits.Load())
@@ -153,7 +156,8 @@ func TestUndeliveredRunsKeepTheirAttempts(t *testing.T) {
 	for name, lose := range map[string]func(b *bundle, store *lossyStore, s job.SessionPath){
 		"the reply was lost": func(b *bundle, store *lossyStore, s job.SessionPath) {
 			store.admits.Store(job.LostLimit + 1)
-			b.trigger(b.undecided(b.job("a", "x", once)))
+			store.alone.Store(true)
+			b.trigger(b.job("a", "x", once))
 		},
 		"the worker disconnected": func(b *bundle, store *lossyStore, s job.SessionPath) {
 			b.trigger(b.job("a", "x", once))
@@ -225,7 +229,8 @@ func TestAnUnresolvedClaimEndsNoOtherAttempt(t *testing.T) {
 				b.succeed(s, first...)
 			} else {
 				store.admitsFailed.Store(1)
-				b.trigger(b.undecided(id))
+				store.alone.Store(true)
+				b.trigger(id)
 			}
 			store.answers = make(chan struct{})
 			replied := make(chan []job.Claimed, 1)

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/access"
@@ -18,17 +17,15 @@ import (
 // overtake them.
 func TestRepliesAreBoundedInBytes(t *testing.T) {
 	t.Parallel()
-	for name, with := range map[string]func(*bundle, uuid.UUID) uuid.UUID{
-		"claimed":  func(_ *bundle, id uuid.UUID) uuid.UUID { return id },
-		"admitted": (*bundle).undecided,
-	} {
-		t.Run(name, func(t *testing.T) {
+	for _, alone := range []bool{false, true} {
+		t.Run(fmt.Sprint("alone ", alone), func(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
+			b.lossy().alone.Store(alone)
 			payload := json.RawMessage(`"` + strings.Repeat("x", 250_000) + `"`)
-			due := b.triggerLarge(48, with, payload)
+			due := b.triggerLarge(48, payload)
 			for i := range 5 {
-				due = append(due, b.trigger(with(b, b.job(fmt.Sprint("small", i), "x", nil))))
+				due = append(due, b.trigger(b.job(fmt.Sprint("small", i), "x", nil)))
 			}
 			var got []job.Claimed
 			replies := 0
@@ -50,12 +47,10 @@ func TestRepliesAreBoundedInBytes(t *testing.T) {
 }
 
 // triggerLarge triggers n jobs with a large payload, every second one with a payload of its own.
-func (b *bundle) triggerLarge(
-	n int, with func(*bundle, uuid.UUID) uuid.UUID, payload json.RawMessage,
-) (due []job.Key) {
+func (b *bundle) triggerLarge(n int, payload json.RawMessage) (due []job.Key) {
 	b.t.Helper()
 	for i := range n {
-		id := with(b, b.job(fmt.Sprint("large", i), "x", func(d *job.Definition) { d.Payload = payload }))
+		id := b.job(fmt.Sprint("large", i), "x", func(d *job.Definition) { d.Payload = payload })
 		change := job.ChangeParams{Namespace: access.DefaultNamespace, ID: id, Actor: "test"}
 		key, err := b.store.TriggerJob(b.t.Context(), change, [][]byte{nil, payload}[i%2])
 		require.NoError(b.t, err)

@@ -23,7 +23,7 @@ type Store interface {
 	PullClaim(ctx context.Context, o job.PullClaimParams) (job.PullClaimResult, error)
 	PullAdmit(
 		ctx context.Context, namespace uuid.UUID, queue int32, session uuid.UUID, due job.Due,
-	) (claimed *job.Claimed, out job.Admitted, err error)
+	) (job.Admitted, error)
 	// PullKeepKeys stores the idempotency keys of attempts that were claimed for workers of a queue.
 	PullKeepKeys(ctx context.Context, namespace uuid.UUID, queue int32, attempts []*job.Attempt) error
 	ResolveClaim(ctx context.Context, session uuid.UUID, keys []job.Key) ([]job.Attempt, error)

@@ -120,7 +120,7 @@ func (s *Store) Rescue(ctx context.Context, partitions []int16, limit int) (retr
 	return retries, len(lost), err
 }
 
-// endExpired ends runs for workers that have not started and whose deadline has passed, as job.Admit says. It returns
+// endExpired ends runs for workers that have not started and whose deadline has passed, as start.Decide says. It returns
 // how many it found.
 func (s *Store) endExpired(ctx context.Context, partitions []int16, limit int) (found int, err error) {
 	err = s.db.Tx(ctx, "end expired runs", func(tx pgx.Tx) error {
@@ -135,15 +135,16 @@ func (s *Store) endExpired(ctx context.Context, partitions []int16, limit int) (
 		var batch pgx.Batch
 		var k job.Key
 		var queue int32
-		var in job.AdmitInput
+		var origin job.Origin
 		var deadline time.Duration
+		var now time.Time
 		_, err = pgx.ForEachRow(rows, []any{
-			&k.Partition, store.Raw(&k.Job), &k.DueAt, &k.Seq, &queue, &in.Origin, &in.Attempt, &deadline, &in.Now,
+			&k.Partition, store.Raw(&k.Job), &k.DueAt, &k.Seq, &queue, &origin, &deadline, &now,
 		}, func() error {
 			found++
-			in.DueAt, in.Deadline, in.Deferred = k.DueAt, job.Duration(deadline), in.Attempt > 0
-			if a := job.Admit(in); a.Verdict == job.AdmitSkip {
-				Ending{k, queue, in.Now, job.EndedSkipped, a.Reason}.Add(tx, &batch)
+			policy := job.Policy{Deadline: job.Duration(deadline)}
+			if at := policy.Expires(origin, k.DueAt); !at.IsZero() && now.After(at) {
+				Ending{k, queue, now, job.EndedSkipped, job.ReasonExpired}.Add(tx, &batch)
 			}
 			return nil
 		})

@@ -1,7 +1,7 @@
 -- Rescue: locks runs for workers that have not started and whose deadline has passed. A worker's request would skip
 -- them, but no worker may ask. $1 partitions, $2 maximum number. Runs that came due while no node served the partition
 -- wait until CatchUp has decided them, and runs that a restore holds wait for the operator. Index: run_deadline.
-SELECT r.partition, r.job_id, r.due_at, r.seq, r.queue_id, r.origin, r.attempt, r.deadline, now()
+SELECT r.partition, r.job_id, r.due_at, r.seq, r.queue_id, r.origin, r.deadline, now()
 FROM (SELECT id, missed_from, missed_until FROM unnest($1::smallint[]) k, LATERAL (
           SELECT * FROM partition WHERE id = k LIMIT 1) x) p, LATERAL (
     SELECT r.*, j.deadline

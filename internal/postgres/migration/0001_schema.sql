@@ -267,7 +267,7 @@ COMMENT ON COLUMN job.version IS 'Counts changes of the definition. The definiti
 COMMENT ON COLUMN job.state IS '1 active, 2 paused, 3 finished (the schedule has no more occurrences).';
 COMMENT ON COLUMN job.admit IS
     'What claim has to check before a run starts: 0 nothing, 1 that no other run of the job is live, 3 that none is live '
-    'and no older one is due. With 4 the deadline of the job too. If the run does not meet it, job.Admit decides.';
+    'and no older one is due. With 4 the deadline of the job too. If the run does not meet it, start.Decide decides.';
 COMMENT ON COLUMN job.concurrency_max IS 'How many runs with this concurrency key may be live at the same time.';
 COMMENT ON COLUMN job.concurrency_key IS
     'Hash of namespace and concurrency key, so no table of keys is needed. NULL: no key.';
@@ -1441,9 +1441,68 @@ COMMENT ON COLUMN audit_log.seal IS
 COMMENT ON INDEX audit_log_pkey IS 'Audit append, list and verify.';
 COMMENT ON INDEX audit_log_object IS 'Why: who paused, cancelled or deleted an object. Audit list by object.';
 
+-- What the statements that start runs have in common. PostgreSQL replaces both by their text in the plan of a statement
+-- (TestHotStatementsKeepTheirPlan), which is why they return rows, have no SET and have the form BEGIN ATOMIC: its names
+-- are resolved when it is created.
+-- +goose StatementBegin
+CREATE FUNCTION belfry_may_start(
+    in_partition smallint, in_due_at timestamptz, in_handler text, in_queue integer, in_origin smallint,
+    in_attempt smallint, in_held_until timestamptz, in_session uuid, in_worker_queue integer
+) RETURNS SETOF boolean LANGUAGE sql STABLE BEGIN ATOMIC
+    SELECT true
+    WHERE in_due_at >= in_held_until
+      AND CASE WHEN in_worker_queue IS NULL
+          THEN in_handler IS NULL
+               AND (SELECT p.owner FROM partition p
+                    WHERE p.id = in_partition
+                      AND (p.missed_from IS NULL OR in_due_at < p.missed_from OR in_due_at >= p.missed_until)) = in_session
+          ELSE in_handler IS NOT NULL AND in_queue = in_worker_queue
+               AND (in_due_at >= now() - interval '10 s' OR in_origin <> 0 /* schedule */ OR in_attempt > 0 OR EXISTS (
+                   SELECT FROM partition p JOIN session s ON s.id = p.owner AND s.expires_at > now()
+                   WHERE p.id = in_partition
+                     AND (p.missed_from IS NULL OR in_due_at < p.missed_from OR in_due_at >= p.missed_until)))
+          END;
+END;
+-- +goose StatementEnd
+COMMENT ON FUNCTION belfry_may_start IS
+    'Whether a pending run that is due may start: a row, or none. `in_session` is the node that asks. It must own the '
+    'partition, and runs that came due while no node served the partition wait until CatchUp has decided them. '
+    'Or `in_worker_queue` is the queue whose workers ask. A run that is later than job.MissedGrace may have been missed: '
+    'it waits until the partition has an owner that has decided it. Runs that a restore holds do not start.';
+
+-- +goose StatementBegin
+CREATE FUNCTION belfry_attempt(in_partition smallint, in_job uuid, in_payload text, in_key text)
+RETURNS TABLE (
+    namespace_id uuid, name text, timeout_ms integer, kind text, config text, payload text, key_expression text, about text
+) LANGUAGE sql STABLE BEGIN ATOMIC
+    SELECT coalesce(j.namespace_id, '00000000-0000-0000-0000-000000000000'), coalesce(j.name, ''),
+           coalesce(j.timeout_ms, 0), coalesce(j.target_kind, ''),
+           CASE WHEN x.large THEN '' ELSE coalesce(j.target_config, '') END,
+           CASE WHEN x.large THEN 'later' ELSE coalesce(in_payload, j.payload, '') END,
+           CASE WHEN in_key IS NULL THEN coalesce(j.idempotency_key, '') ELSE '' END,
+           CASE WHEN in_key IS NULL AND j.idempotency_key IS NOT NULL
+                     OR j.target_kind IN ('kafka', 'nats', 'amqp') AND j.target_config LIKE '%${%'
+                THEN jsonb_build_object('name', j.name, 'labels', j.labels,
+                         'queue', (SELECT q.name FROM queue q WHERE q.id = j.queue_id),
+                         'namespace', (SELECT n.name FROM namespace n WHERE n.id = j.namespace_id))::text
+                ELSE '' END
+    FROM (SELECT 1) one LEFT JOIN LATERAL (
+        SELECT j.namespace_id, j.name, j.timeout_ms, j.target_kind, j.target_config, j.payload, j.idempotency_key,
+               j.labels, j.queue_id
+        FROM job j WHERE j.partition = in_partition AND j.id = in_job LIMIT 1) j ON true, LATERAL (
+        SELECT octet_length(coalesce(in_payload, j.payload, '')) + octet_length(coalesce(j.target_config, '')) > 2048
+            AS large) x;
+END;
+-- +goose StatementEnd
+COMMENT ON FUNCTION belfry_attempt IS
+    'What an attempt needs of its job; empty if the job is deleted. What is large is left out: see content.sql. A run whose '
+    'key is not decided yet gets the idempotency_key of its job. Such runs, and broker targets with ${…}, get what their '
+    'expressions may ask for. Expressions are parsed later: one broken expression must not fail the batch.';
+
 -- +goose Down
 
 -- The extension pg_trgm stays: it may have been there before, and others may use it.
+DROP FUNCTION belfry_may_start, belfry_attempt;
 DROP TABLE session; -- its default calls belfry_alive, which reads cluster
 DROP FUNCTION belfry_alive;
 DROP TABLE namespace, api_key, login_session, cursor, cursor_skip, audit_finding, job, job_label, job_version,

@@ -1,4 +1,4 @@
-package postgres
+package start
 
 import (
 	"context"
@@ -19,16 +19,16 @@ UPDATE run SET idempotency_key = $5 WHERE ` + store.ByKey + ` AND idempotency_ke
 
 // KeepKeys stores the idempotency keys of claimed attempts. An error means that none of them may be delivered: the
 // caller resolves their claims. One attempt may have been rescued since, and the next attempt decides its own key.
-func (e *Engine) KeepKeys(ctx context.Context, attempts []*job.Attempt) error {
-	return e.keepKeys(ctx, store.AsEngine, attempts)
+func (s *Store) KeepKeys(ctx context.Context, attempts []*job.Attempt) error {
+	return s.keepKeys(ctx, store.AsEngine, attempts)
 }
 
 // PullKeepKeys is KeepKeys for attempts that were claimed for workers of a queue.
-func (e *Engine) PullKeepKeys(ctx context.Context, namespace uuid.UUID, queue int32, attempts []*job.Attempt) error {
-	return e.keepKeys(ctx, store.AsWorker(namespace, queue), attempts)
+func (s *Store) PullKeepKeys(ctx context.Context, namespace uuid.UUID, queue int32, attempts []*job.Attempt) error {
+	return s.keepKeys(ctx, store.AsWorker(namespace, queue), attempts)
 }
 
-func (e *Engine) keepKeys(ctx context.Context, enter store.Entrance, attempts []*job.Attempt) error {
+func (s *Store) keepKeys(ctx context.Context, enter store.Entrance, attempts []*job.Attempt) error {
 	var batch pgx.Batch // one round trip, one transaction
 	enter(&batch)
 	stored := 0
@@ -39,7 +39,7 @@ func (e *Engine) keepKeys(ctx context.Context, enter store.Entrance, attempts []
 				return nil
 			})
 	}
-	if err := e.db.SendBatch(ctx, &batch).Close(); err != nil {
+	if err := s.db.SendBatch(ctx, &batch).Close(); err != nil {
 		return fmt.Errorf("store idempotency keys: %w", err)
 	}
 	if stored < len(attempts) {

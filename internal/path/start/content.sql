@@ -1,4 +1,4 @@
--- Claim: reads what claim.sql, start.sql and resolve.sql left out because it is large: target and payload of the runs
+-- Claim: reads what belfry_attempt left out because it is large: target and payload of the runs
 -- $1 to $4, which are leased to the caller. $5 are their versions: if the job was edited since, the definition of that
 -- version has them.
 WITH k AS MATERIALIZED (

@@ -1,4 +1,4 @@
-package postgres
+package start
 
 import (
 	"context"
@@ -21,11 +21,11 @@ var (
 
 // Claim leases runs to a session: running, attempt + 1. It commits before it
 // returns, so before any side effect. A run that it does not return is not due,
-// belongs to another owner, needs a decision (Admit) or a permit (ClaimLimited).
+// belongs to another owner, needs a decision or a permit (Admit).
 //
 // No two keys may belong to the same job: one statement does not see its own
 // updates, so it would start both runs of a job that allows one.
-func (e *Engine) Claim(
+func (s *Store) Claim(
 	ctx context.Context, session uuid.UUID, keys []job.Key, lead time.Duration,
 ) ([]job.Attempt, error) {
 	if len(keys) == 0 {
@@ -38,10 +38,10 @@ func (e *Engine) Claim(
 	var batch pgx.Batch
 	batch.Queue(`SELECT pg_advisory_xact_lock_shared($1), `+string(store.KeyLookups+`, `+store.OnePlan), store.SessionLock(session))
 	batch.Queue(claimRuns, k.Partition, k.Job, k.DueAt, k.Seq, session, lead).Query(collectAttempts(&out))
-	if err := e.db.SendBatch(ctx, &batch).Close(); err != nil {
+	if err := s.db.SendBatch(ctx, &batch).Close(); err != nil {
 		return nil, fmt.Errorf("claim %d runs: %w", len(keys), err)
 	}
-	if err := e.readContents(ctx, store.AsEngine, pointersTo(out)); err != nil {
+	if err := s.ReadContents(ctx, store.AsEngine, pointersTo(out)); err != nil {
 		return nil, fmt.Errorf("claim %d runs: %w", len(keys), err)
 	}
 	return out, nil
@@ -49,7 +49,7 @@ func (e *Engine) Claim(
 
 // ResolveClaim returns those of the runs that are leased to a session: what a
 // claim did whose reply was lost.
-func (e *Engine) ResolveClaim(ctx context.Context, session uuid.UUID, keys []job.Key) (out []job.Attempt, err error) {
+func (s *Store) ResolveClaim(ctx context.Context, session uuid.UUID, keys []job.Key) (out []job.Attempt, err error) {
 	keys = slices.SortedFunc(slices.Values(keys), store.CompareKeys)
 	k := store.SplitKeys(keys)
 	var batch pgx.Batch // one round trip, one transaction
@@ -58,10 +58,10 @@ func (e *Engine) ResolveClaim(ctx context.Context, session uuid.UUID, keys []job
 	batch.Queue(`SELECT pg_advisory_xact_lock($1), `+string(store.KeyLookups), store.SessionLock(session))
 	batch.Queue(resolveLock, k.Partition, k.Job, k.DueAt, k.Seq, session)
 	batch.Queue(resolveRuns, k.Partition, k.Job, k.DueAt, k.Seq, session).Query(collectAttempts(&out))
-	if err := e.db.SendBatch(ctx, &batch).Close(); err != nil {
+	if err := s.db.SendBatch(ctx, &batch).Close(); err != nil {
 		return nil, fmt.Errorf("resolve %d claims: %w", len(keys), err)
 	}
-	if err := e.readContents(ctx, store.AsEngine, pointersTo(out)); err != nil {
+	if err := s.ReadContents(ctx, store.AsEngine, pointersTo(out)); err != nil {
 		return nil, fmt.Errorf("resolve %d claims: %w", len(keys), err)
 	}
 	return out, nil
@@ -81,7 +81,7 @@ func forEachClaimed(rows pgx.Rows, each func(job.Claimed)) error {
 	_, err := pgx.ForEachRow(rows, []any{
 		&c.Key.Partition, store.Raw(&c.Key.Job), &c.Key.DueAt, &c.Key.Seq, &c.Number, &c.Version, &c.Origin, &c.RunAt,
 		store.Raw(&c.Session), &c.ClaimedAt, &c.Handler, store.Raw(&c.Namespace), &c.JobName, &timeout, &c.Kind, &c.Config,
-		&c.Payload, &c.Trace, &c.OwnKey, &c.KeyExpression, &c.About, &c.Queue,
+		&c.Payload, &c.KeyExpression, &c.About, &c.Trace, &c.OwnKey, &c.Queue,
 	}, func() error {
 		c.Timeout = time.Duration(timeout) * time.Millisecond
 		each(c)

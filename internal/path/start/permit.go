@@ -1,4 +1,4 @@
-package postgres
+package start
 
 import (
 	"context"
@@ -21,78 +21,56 @@ var (
 	permitQuota    = statement("permit_quota")
 )
 
-// permitCandidate is a run that starts if it gets its permits. Its row is locked.
-type permitCandidate struct {
-	job.Candidate
-	key job.Key
-}
-
-// permit is what grantPermits decided about a run: a refusal, or the numbers of
-// its permits, which go into its row.
-type permit struct {
-	job.Refusal
-	queue, key *int64 // nil: it falls under no such limit
-}
-
-func (p *permit) granted() bool { return p.Refusal == (job.Refusal{}) }
-
 // limits that the run has a permit of.
-func (p *permit) limits(c *job.Candidate) (out []job.Limit) {
-	if p.queue != nil {
+func (c *candidate) limits() (out []job.Limit) {
+	if c.queuePermit != nil {
 		out = append(out, job.QueueLimit(c.Queue))
 	}
-	if p.key != nil {
+	if c.keyPermit != nil {
 		out = append(out, job.KeyLimit(c.Key))
 	}
 	return out
 }
 
-// maxPermits is how many runs one transaction may start under limits: the
-// increment of the sequence permit_number.
-const maxPermits = 1000
-
-// grantPermits decides which of the runs may start under the limits of their
-// queues and concurrency keys, and writes their permits. The transaction that
-// starts runs calls it once, with all of them, and writes the numbers into their
-// rows. session is the one that starts them: runs that wait on its own node are
-// not ahead of them.
+// grantPermits decides which of the runs may start under the limits of their queues and concurrency keys, and adds the
+// statements that write their permits to a batch. The transaction that starts runs calls it once, with all of them, and
+// writes the numbers into their rows. session is the node that starts them: runs that wait on it are not ahead of them.
+// For workers there is none: whatever waits on a node may be ahead.
 //
 // The caller holds the shared lock of a live session. A limit that was just set
 // waits for such transactions, and then counts the runs that started without it
 // (permitLive).
-func (e *Engine) grantPermits(
-	ctx context.Context, tx pgx.Tx, session uuid.UUID, runs []permitCandidate,
-) ([]permit, error) {
-	if len(runs) > maxPermits {
-		return nil, fmt.Errorf("%d runs in one transaction; the maximum is %d", len(runs), maxPermits)
+func (s *Store) grantPermits(
+	ctx context.Context, tx pgx.Tx, session uuid.UUID, runs []*candidate, then *pgx.Batch,
+) error {
+	if len(runs) > MaxRuns {
+		return fmt.Errorf("%d runs in one transaction; the maximum is %d", len(runs), MaxRuns)
 	}
 	candidates := make([]job.Candidate, len(runs))
-	for i := range runs {
-		candidates[i] = runs[i].Candidate
+	for i, c := range runs {
+		candidates[i] = c.Candidate
 	}
-	r, err := e.readCapacity(ctx, tx, session, limitsOf(candidates))
+	r, err := s.readCapacity(ctx, tx, session, limitsOf(candidates))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	refusals := job.GrantPermits(r.of, candidates, r.now)
-	out := make([]permit, len(runs))
 	var w permitRows
-	for i := range runs {
-		out[i].Refusal = refusals[i]
-		if !out[i].granted() {
+	for i, refusal := range Grant(r.of, candidates, r.now) {
+		c, number := runs[i], r.first+int64(i)
+		if c.out.Refusal = refusal; refusal != (job.Refusal{}) {
 			continue
 		}
-		number, c := r.first+int64(i), &candidates[i]
 		if q := job.QueueLimit(c.Queue); r.of[q] != nil {
-			out[i].queue = &number
-			w.add(q, number, &runs[i])
+			c.queuePermit = &number
+			w.add(q, number, c)
 		}
 		if c.Key != 0 {
-			out[i].key = &number
-			w.add(job.KeyLimit(c.Key), number, &runs[i])
+			c.keyPermit = &number
+			w.add(job.KeyLimit(c.Key), number, c)
 		}
 	}
-	return out, w.write(ctx, tx, r)
+	w.write(then, r)
+	return nil
 }
 
 // limitsOf lists each limit of the candidates once.
@@ -115,7 +93,7 @@ type capacities struct {
 	timeline int64
 	of       map[job.Limit]*job.Capacity
 	quotas   map[uuid.UUID]*job.RunQuota // by namespace; the queues of a namespace share one
-	first    int64                       // of maxPermits numbers
+	first    int64                       // of MaxRuns numbers
 }
 
 // locked reports whether the transaction has the lock of a quota: it got it together with that of a queue.
@@ -129,22 +107,22 @@ func (r *capacities) locked(q *job.RunQuota) bool {
 }
 
 // readCapacity locks limits and reads their capacity.
-func (e *Engine) readCapacity(
+func (s *Store) readCapacity(
 	ctx context.Context, tx pgx.Tx, session uuid.UUID, limits []job.Limit,
 ) (*capacities, error) {
-	timeline := e.marks.newest()
-	r, err := e.readCapacityOnce(ctx, tx, session, limits, timeline)
+	timeline := s.marks.newest()
+	r, err := s.readCapacityOnce(ctx, tx, session, limits, timeline)
 	if err == nil && r.timeline != timeline {
-		r, err = e.readCapacityOnce(ctx, tx, session, limits, r.timeline)
+		r, err = s.readCapacityOnce(ctx, tx, session, limits, r.timeline)
 	}
 	return r, err
 }
 
 // readCapacityOnce counts from the marks of a timeline.
-func (e *Engine) readCapacityOnce(
+func (s *Store) readCapacityOnce(
 	ctx context.Context, tx pgx.Tx, session uuid.UUID, limits []job.Limit, timeline int64,
 ) (*capacities, error) {
-	kind, id, low := e.marks.columns(timeline, limits)
+	kind, id, low := s.marks.columns(timeline, limits)
 	r := &capacities{of: map[job.Limit]*job.Capacity{}, quotas: map[uuid.UUID]*job.RunQuota{}}
 	locked := map[job.Limit]bool{}
 	var batch pgx.Batch
@@ -157,7 +135,7 @@ func (e *Engine) readCapacityOnce(
 	batch.Queue(`SELECT nextval('permit_number'), now(), belfry_timeline()`).QueryRow(func(row pgx.Row) error {
 		return row.Scan(&r.first, &r.now, &r.timeline)
 	})
-	batch.Queue(permitCapacity, kind, id, low, session).Query(e.collectCapacity(r, timeline))
+	batch.Queue(permitCapacity, kind, id, low, session).Query(s.collectCapacity(r, timeline))
 	if err := tx.SendBatch(ctx, &batch).Close(); err != nil {
 		return nil, err
 	}
@@ -168,7 +146,7 @@ func (e *Engine) readCapacityOnce(
 }
 
 // collectCapacity reads the rows of permit_capacity.sql, which counted from the marks of a timeline.
-func (e *Engine) collectCapacity(r *capacities, timeline int64) func(pgx.Rows) error {
+func (s *Store) collectCapacity(r *capacities, timeline int64) func(pgx.Rows) error {
 	return func(rows pgx.Rows) error {
 		var l job.Limit
 		var q job.QueueLimits
@@ -199,7 +177,7 @@ func (e *Engine) collectCapacity(r *capacities, timeline int64) func(pgx.Rows) e
 			}
 			r.of[l] = c
 			if r.timeline == timeline {
-				e.marks.note(timeline, l, oldest)
+				s.marks.note(timeline, l, oldest)
 			}
 			return nil
 		})
@@ -222,14 +200,14 @@ type permitRows struct {
 	quotaRefilled []time.Time
 }
 
-func (w *permitRows) add(l job.Limit, number int64, run *permitCandidate) {
+func (w *permitRows) add(l job.Limit, number int64, run *candidate) {
 	w.kind, w.id, w.number = append(w.kind, int16(l.Kind)), append(w.id, l.ID), append(w.number, number)
 	w.queue, w.keys = append(w.queue, run.Queue), append(w.keys, run.key)
 }
 
-func (w *permitRows) write(ctx context.Context, tx pgx.Tx, r *capacities) error {
+func (w *permitRows) write(batch *pgx.Batch, r *capacities) {
 	if len(w.number) == 0 {
-		return nil
+		return
 	}
 	for l, c := range r.of {
 		if c.Locked && c.Limits.Rate.Count > 0 {
@@ -245,7 +223,6 @@ func (w *permitRows) write(ctx context.Context, tx pgx.Tx, r *capacities) error 
 		w.quotaRefilled = append(w.quotaRefilled, q.Bucket.At)
 	}
 	k := store.SplitKeys(w.keys)
-	var batch pgx.Batch
 	batch.Queue(permitInsert, w.kind, w.id, w.number, w.queue, k.Partition, k.Job, k.DueAt, k.Seq)
 	if len(w.rated) > 0 {
 		batch.Queue(permitRate, w.rated, w.tokens, w.refilled)
@@ -253,7 +230,6 @@ func (w *permitRows) write(ctx context.Context, tx pgx.Tx, r *capacities) error 
 	if len(w.namespaces) > 0 {
 		batch.Queue(permitQuota, w.namespaces, w.quotaTokens, w.quotaRefilled)
 	}
-	return tx.SendBatch(ctx, &batch).Close()
 }
 
 // writeWaiters publishes what waits on this node. It need not survive a crash.
@@ -267,11 +243,11 @@ SET waiting = excluded.waiting, priority = excluded.priority, run_at = excluded.
 // ReportWaiters publishes what waits for queues on this node, so that priority
 // holds across nodes, and returns the capacity of limits. It takes no lock: the
 // capacity is a hint. Queues that have no limit any more are left out.
-func (e *Engine) ReportWaiters(
+func (s *Store) ReportWaiters(
 	ctx context.Context, session uuid.UUID, limits []job.Limit, waiters []job.WaiterReport,
 ) (map[job.Limit]*job.Capacity, error) {
-	timeline := e.marks.newest()
-	kind, id, low := e.marks.columns(timeline, limits)
+	timeline := s.marks.newest()
+	kind, id, low := s.marks.columns(timeline, limits)
 	r := capacities{of: map[job.Limit]*job.Capacity{}, quotas: map[uuid.UUID]*job.RunQuota{}}
 	var queue, waiting []int32
 	var priority []int16
@@ -288,8 +264,8 @@ func (e *Engine) ReportWaiters(
 	batch.Queue(`SELECT now(), belfry_timeline()`).QueryRow(func(row pgx.Row) error {
 		return row.Scan(&r.now, &r.timeline)
 	})
-	batch.Queue(permitCapacity, kind, id, low, session).Query(e.collectCapacity(&r, timeline))
-	if err := e.db.SendBatch(ctx, &batch).Close(); err != nil {
+	batch.Queue(permitCapacity, kind, id, low, session).Query(s.collectCapacity(&r, timeline))
+	if err := s.db.SendBatch(ctx, &batch).Close(); err != nil {
 		return nil, fmt.Errorf("report waiters: %w", err)
 	}
 	for _, c := range r.of {

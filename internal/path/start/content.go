@@ -1,4 +1,4 @@
-package postgres
+package start
 
 import (
 	"context"
@@ -12,29 +12,29 @@ import (
 	"github.com/belfry-dev/belfry/internal/store"
 )
 
-var claimContent = statement("claim_content")
+var claimContent = statement("content")
 
-// leftOut is what claim.sql, start.sql and resolve.sql return as the payload of a run whose payload and target have more
+// leftOut is what belfry_attempt returns as the payload of a run whose payload and target have more
 // than 2 KiB. It is not JSON, so it is no payload. While a claim sends its results it holds locks that others wait for:
 // those of the session and, for workers, of the queue. Its results are therefore small.
 const leftOut = `later`
 
-// maxContents is how many runs one claim_content.sql reads: at most 10 MiB.
+// maxContents is how many runs one content.sql reads: at most 10 MiB.
 const maxContents = 32
 
-// readContents reads what claims left out. It runs after the transaction of the claim, without locks. If it fails, the
+// ReadContents reads what claims left out. It runs after the transaction of the claim, without locks. If it fails, the
 // outcome of the claim is unknown to the caller, who resolves it.
-func (e *Engine) readContents(ctx context.Context, enter store.Entrance, attempts []*job.Attempt) error {
+func (s *Store) ReadContents(ctx context.Context, enter store.Entrance, attempts []*job.Attempt) error {
 	attempts = slices.DeleteFunc(attempts, func(a *job.Attempt) bool { return a.Payload != leftOut })
 	for part := range slices.Chunk(attempts, maxContents) {
-		if err := e.readPart(ctx, enter, part); err != nil {
+		if err := s.readPart(ctx, enter, part); err != nil {
 			return fmt.Errorf("read %d payloads: %w", len(part), err)
 		}
 	}
 	return nil
 }
 
-func (e *Engine) readPart(ctx context.Context, enter store.Entrance, attempts []*job.Attempt) error {
+func (s *Store) readPart(ctx context.Context, enter store.Entrance, attempts []*job.Attempt) error {
 	keys, versions := make([]job.Key, len(attempts)), make([]int32, len(attempts))
 	for i, a := range attempts {
 		keys[i], versions[i] = a.Key, a.Version
@@ -62,16 +62,7 @@ func (e *Engine) readPart(ctx context.Context, enter store.Entrance, attempts []
 		})
 		return err
 	})
-	return e.db.SendBatch(ctx, &batch).Close()
-}
-
-// attemptsOf returns the attempts of a claim.
-func attemptsOf(claimed []job.Claimed) []*job.Attempt {
-	out := make([]*job.Attempt, len(claimed))
-	for i := range claimed {
-		out[i] = &claimed[i].Attempt
-	}
-	return out
+	return s.db.SendBatch(ctx, &batch).Close()
 }
 
 func pointersTo(attempts []job.Attempt) []*job.Attempt {

@@ -19,21 +19,5 @@ WITH k AS MATERIALIZED (
               payload, trace, idempotency_key, queue_id
 )
 SELECT c.partition, c.job_id, c.due_at, c.seq, c.attempt, c.version, c.origin, c.run_at, c.session_id, c.claimed_at,
-       coalesce(c.handler, ''), coalesce(j.namespace_id, '00000000-0000-0000-0000-000000000000'), coalesce(j.name, ''),
-       coalesce(j.timeout_ms, 0), coalesce(j.target_kind, ''),
-       CASE WHEN x.large THEN '' ELSE coalesce(j.target_config, '') END,
-       CASE WHEN x.large THEN 'later' ELSE coalesce(c.payload, j.payload, '') END,
-       coalesce(c.trace, ''), coalesce(c.idempotency_key, ''),
-       CASE WHEN c.idempotency_key IS NULL THEN coalesce(j.idempotency_key, '') ELSE '' END,
-       CASE WHEN c.idempotency_key IS NULL AND j.idempotency_key IS NOT NULL
-                 OR j.target_kind IN ('kafka', 'nats', 'amqp') AND j.target_config LIKE '%${%'
-            THEN jsonb_build_object('name', j.name, 'labels', j.labels,
-                     'queue', (SELECT q.name FROM queue q WHERE q.id = j.queue_id),
-                     'namespace', (SELECT n.name FROM namespace n WHERE n.id = j.namespace_id))::text
-            ELSE '' END,
-       c.queue_id
-FROM claimed c LEFT JOIN LATERAL (
-    SELECT * FROM job WHERE partition = c.partition AND id = c.job_id LIMIT 1) j ON true, LATERAL (
-    SELECT octet_length(coalesce(c.payload, j.payload, '')) + octet_length(coalesce(j.target_config, '')) > 2048
-        AS large
-    ) x
+       coalesce(c.handler, ''), j.*, coalesce(c.trace, ''), coalesce(c.idempotency_key, ''), c.queue_id
+FROM claimed c, LATERAL belfry_attempt(c.partition, c.job_id, c.payload, c.idempotency_key) j

@@ -1,5 +1,5 @@
 -- Claim: starts those of the runs named by $1 to $4 (partition, job, due time, sequence) that are pending, due within
--- the lead $6, in a partition that session $5 owns, under no limit, and need no decision: job.Admit would start them
+-- the lead $6, in a partition that session $5 owns, under no limit, and need no decision: Decide would start them
 -- too (TestClaimsStartWhatThePolicyStarts). It returns what a target needs to deliver them. Runs that came due while no
 -- node served the partition wait until CatchUp has decided them.
 -- After a restore of the database, runs of the forgotten time are held, and attempt numbers begin above attempt_base.
@@ -8,9 +8,6 @@
 -- is looked up by the whole primary key and the rows are updated by their address. A join would flip to a quadratic
 -- plan as soon as the statistics of the live table are wrong, which is most of the time
 -- (TestHotStatementsKeepTheirPlan).
---
--- A run whose key is not decided yet gets the idempotency_key of its job. Such runs, and broker targets with ${…}, get
--- what their expressions may ask for. Expressions are parsed later: one broken expression must not fail the batch.
 WITH c AS MATERIALIZED (
     SELECT held_until, restored_until, attempt_base FROM cluster WHERE only_row
 ), k AS MATERIALIZED (
@@ -26,13 +23,11 @@ WITH c AS MATERIALIZED (
     WHERE ctid = ANY (ARRAY(
         SELECT x.address
         FROM k, LATERAL (
-            SELECT r.ctid AS address FROM run r
+            SELECT r.ctid AS address
+            FROM run r, LATERAL belfry_may_start(
+                k.partition, r.due_at, r.handler, r.queue_id, r.origin, r.attempt, k.held_until, $5, NULL) may
             WHERE r.partition = k.partition AND r.job_id = k.job_id AND r.due_at = k.due_at AND r.seq = k.seq
-              AND r.state = 0 /* pending */ AND r.run_at <= now() + $6::interval AND r.handler IS NULL
-              AND (SELECT owner FROM partition
-                   WHERE id = k.partition
-                     AND (missed_from IS NULL OR r.due_at < missed_from OR r.due_at >= missed_until)) = $5
-              AND r.due_at >= k.held_until
+              AND r.state = 0 /* pending */ AND r.run_at <= now() + $6::interval
               AND r.concurrency_key IS NULL AND (SELECT limited FROM queue WHERE id = r.queue_id) IS NOT TRUE
               AND (r.admit & 3 = 0 /* freely */ OR r.admit & 1 = 1 /* if alone */ AND NOT EXISTS (
                   SELECT FROM run o WHERE o.partition = k.partition AND o.job_id = k.job_id AND o.state <> 0 /* live */)
@@ -50,21 +45,5 @@ WITH c AS MATERIALIZED (
               payload, trace, idempotency_key, queue_id
 )
 SELECT c.partition, c.job_id, c.due_at, c.seq, c.attempt, c.version, c.origin, c.run_at, c.session_id, c.claimed_at,
-       coalesce(c.handler, ''), coalesce(j.namespace_id, '00000000-0000-0000-0000-000000000000'), coalesce(j.name, ''),
-       coalesce(j.timeout_ms, 0), coalesce(j.target_kind, ''),
-       CASE WHEN x.large THEN '' ELSE coalesce(j.target_config, '') END,
-       CASE WHEN x.large THEN 'later' ELSE coalesce(c.payload, j.payload, '') END,
-       coalesce(c.trace, ''), coalesce(c.idempotency_key, ''),
-       CASE WHEN c.idempotency_key IS NULL THEN coalesce(j.idempotency_key, '') ELSE '' END,
-       CASE WHEN c.idempotency_key IS NULL AND j.idempotency_key IS NOT NULL
-                 OR j.target_kind IN ('kafka', 'nats', 'amqp') AND j.target_config LIKE '%${%'
-            THEN jsonb_build_object('name', j.name, 'labels', j.labels,
-                     'queue', (SELECT q.name FROM queue q WHERE q.id = j.queue_id),
-                     'namespace', (SELECT n.name FROM namespace n WHERE n.id = j.namespace_id))::text
-            ELSE '' END,
-       c.queue_id
-FROM claimed c LEFT JOIN LATERAL (
-    SELECT * FROM job WHERE partition = c.partition AND id = c.job_id LIMIT 1) j ON true, LATERAL (
-    SELECT octet_length(coalesce(c.payload, j.payload, '')) + octet_length(coalesce(j.target_config, '')) > 2048
-        AS large
-    ) x
+       coalesce(c.handler, ''), j.*, coalesce(c.trace, ''), coalesce(c.idempotency_key, ''), c.queue_id
+FROM claimed c, LATERAL belfry_attempt(c.partition, c.job_id, c.payload, c.idempotency_key) j
