@@ -26,7 +26,10 @@ func (e *Engine) admit(ctx context.Context) {
 		// Not all that are free: these runs may only wait, and claims would get none for as long as that takes to decide.
 		n := e.slots.acquire(min(e.Batch, maxAdmits, e.undecided.len(), (e.slots.left()+1)/2), 0)
 		runs := e.undecided.take(n, func(namespace uuid.UUID) int { return e.slots.mayStart(namespace, n) })
-		used, _, _ := e.admitRuns(ctx, slices.DeleteFunc(runs, e.wheel.ReturnIfPaused), func() {})
+		wanted := slices.DeleteFunc(runs, e.wheel.ReturnIfPaused)
+		used, _, _ := e.admitRuns(ctx, wanted, func(ctx context.Context, session uuid.UUID) ([]job.Admitted, error) {
+			return e.Claimer.Admit(ctx, session, keysOf(wanted), e.Lead)
+		})
 		e.slots.release(n - used)
 		if len(runs) == 0 { // no slot is free, or all namespaces have their share of them
 			e.pauseForSlots(ctx)
@@ -42,9 +45,9 @@ func (e *Engine) pauseForSlots(ctx context.Context) {
 }
 
 // admitRuns starts runs of different jobs as far as their policies and limits allow. It returns how many slots they use,
-// those that started, and those that no limit refused. answered is called when the database has replied.
+// those that started, and those that no limit refused. admit asks the store about them.
 func (e *Engine) admitRuns(
-	ctx context.Context, runs []job.Run, answered func(),
+	ctx context.Context, runs []job.Run, admit func(context.Context, uuid.UUID) ([]job.Admitted, error),
 ) (used int, started, others []job.Run) {
 	if len(runs) == 0 {
 		return 0, nil, nil
@@ -53,8 +56,7 @@ func (e *Engine) admitRuns(
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), statementLimit)
 	defer cancel()
 	session := e.Member.Session()
-	admitted, err := e.Claimer.Admit(limited, session, keysOf(runs), e.Lead)
-	answered()
+	admitted, err := admit(limited, session)
 	if err == nil {
 		err = e.decideKeys(limited, startedOf(admitted))
 	}

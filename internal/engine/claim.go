@@ -19,6 +19,8 @@ type Claimer interface {
 	ResolveClaim(ctx context.Context, session uuid.UUID, keys []job.Key) ([]job.Attempt, error)
 	// Admit decides about runs of different jobs.
 	Admit(ctx context.Context, session uuid.UUID, keys []job.Key, lead time.Duration) ([]job.Admitted, error)
+	// AdmitWaiting does so for runs that wait for permits.
+	AdmitWaiting(ctx context.Context, session uuid.UUID, runs []job.Run) ([]job.Admitted, error)
 	// KeepKeys stores the idempotency keys of attempts. If it fails, some of the attempts may not be live any more.
 	KeepKeys(ctx context.Context, attempts []*job.Attempt) error
 	// Fenced returns those of the attempts that are no longer the live one of their run.

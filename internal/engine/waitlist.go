@@ -52,7 +52,12 @@ func (e *Engine) waitlistsOnce(ctx context.Context) (time.Duration, error) {
 	}
 	n := e.slots.acquire(len(runs), 1)
 	e.wheel.Return(runs[n:])
-	used, started, others := e.admitRuns(ctx, runs[:n], shares.end)
+	used, started, others := e.admitRuns(ctx, runs[:n], func(
+		ctx context.Context, session uuid.UUID,
+	) ([]job.Admitted, error) {
+		defer shares.end()
+		return e.Claimer.AdmitWaiting(ctx, session, runs[:n])
+	})
 	e.slots.release(n - used)
 	e.wheel.RecordClaim(started, others, e.Bound.Now())
 	return 0, nil

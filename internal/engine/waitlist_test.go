@@ -47,6 +47,11 @@ func (c *counted) Admit(
 	return c.Store.Admit(ctx, session, keys, lead)
 }
 
+func (c *counted) AdmitWaiting(ctx context.Context, session uuid.UUID, runs []job.Run) ([]job.Admitted, error) {
+	c.admits.Add(1)
+	return c.Store.AdmitWaiting(ctx, session, runs)
+}
+
 // gated is a target that counts its open calls, and returns when it is released.
 type gated struct {
 	mu        sync.Mutex

@@ -120,7 +120,7 @@ func (b *limits) policyJobs(r *rand.Rand, n int, now time.Time, change func(*job
 }
 
 // TestClaimsStartWhatThePolicyStarts: a claim compares in SQL what start.Decide decides in Go. It starts a run if, and
-// only if, start.Decide would start it. All others ask start.Decide, and have to tell it the truth.
+// only if, start.Decide would start it. All others ask start.Decide, and must not give it wrong facts.
 func TestClaimsStartWhatThePolicyStarts(t *testing.T) {
 	t.Parallel()
 	for name, way := range map[string]struct {

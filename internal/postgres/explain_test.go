@@ -374,8 +374,8 @@ func (b *bulk) hotSteps() []*hot {
 			"permit by limit_kind limit_id number", "queue", "run by address", "run by partition job_id",
 			"run by partition job_id due_at seq", "session",
 		}},
-		{name: "Admit under limits", before: func() { keys = b.limited() }, step: func() {
-			attempts, refused, err := admit(ctx, b.store, b.session, keys)
+		{name: "AdmitWaiting", before: func() { keys = b.limited() }, step: func() {
+			attempts, refused, err := claimWaiting(ctx, b.pool, b.store, b.session, keys)
 			require.NoError(t, err)
 			require.Equal(t, 30, len(attempts)) //nolint:testifylint // Len would print them all
 			require.Equal(t, 20, len(refused))  //nolint:testifylint // Len would print them all

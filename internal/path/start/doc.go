@@ -11,9 +11,9 @@
 //
 // There is one way to start a run (start.sql) and one way to decide about it: Decide
 // for the policy of its job, Grant for limits. Both are pure. Admit locks the runs of
-// many jobs in one transaction, asks both, and writes what they say. Nodes call it
-// for runs that Claim leaves and for runs that wait for permits, workers' queues call
-// it with AdmitFor.
+// many jobs in one transaction, asks both, and writes what they say. Nodes call it for
+// runs that Claim leaves, waitlists call AdmitWaiting, which locks the limits first, and
+// workers' queues call AdmitFor.
 //
 // Claim is a shortcut for most runs: claim.sql compares what Decide would look at, and
 // takes only runs under no limit. A test compares the two on random jobs.

@@ -3,6 +3,7 @@ package start
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -34,15 +35,13 @@ func (c *candidate) limits() (out []job.Limit) {
 
 // grantPermits decides which of the runs may start under the limits of their queues and concurrency keys, and adds the
 // statements that write their permits to a batch. The transaction that starts runs calls it once, with all of them, and
-// writes the numbers into their rows. session is the node that starts them: runs that wait on it are not ahead of them.
-// For workers there is none: whatever waits on a node may be ahead.
+// writes the numbers into their rows. Runs that wait on the node that starts them are not ahead of them. For workers there
+// is none: whatever waits on a node may be ahead.
 //
 // The caller holds the shared lock of a live session. A limit that was just set
 // waits for such transactions, and then counts the runs that started without it
 // (permitLive).
-func (s *Store) grantPermits(
-	ctx context.Context, tx pgx.Tx, session uuid.UUID, runs []*candidate, then *pgx.Batch,
-) error {
+func (s *Store) grantPermits(ctx context.Context, b *batch, runs []*candidate, then *pgx.Batch) error {
 	if len(runs) > MaxRuns {
 		return fmt.Errorf("%d runs in one transaction; the maximum is %d", len(runs), MaxRuns)
 	}
@@ -50,9 +49,12 @@ func (s *Store) grantPermits(
 	for i, c := range runs {
 		candidates[i] = c.Candidate
 	}
-	r, err := s.readCapacity(ctx, tx, session, limitsOf(candidates))
-	if err != nil {
-		return err
+	limits, r := limitsOf(candidates), b.capacity
+	if r == nil || !r.has(limits) { // or a run has moved to another queue since
+		var err error
+		if r, err = s.readCapacity(ctx, b, limits, &pgx.Batch{}); err != nil {
+			return err
+		}
 	}
 	var w permitRows
 	for i, refusal := range Grant(r.of, candidates, r.now) {
@@ -91,9 +93,14 @@ func limitsOf(candidates []job.Candidate) (out []job.Limit) {
 type capacities struct {
 	now      time.Time
 	timeline int64
-	of       map[job.Limit]*job.Capacity
+	read     map[job.Limit]bool
+	of       map[job.Limit]*job.Capacity // of those that are limited
 	quotas   map[uuid.UUID]*job.RunQuota // by namespace; the queues of a namespace share one
 	first    int64                       // of MaxRuns numbers
+}
+
+func (r *capacities) has(limits []job.Limit) bool {
+	return !slices.ContainsFunc(limits, func(l job.Limit) bool { return !r.read[l] })
 }
 
 // locked reports whether the transaction has the lock of a quota: it got it together with that of a queue.
@@ -106,26 +113,30 @@ func (r *capacities) locked(q *job.RunQuota) bool {
 	return false
 }
 
-// readCapacity locks limits and reads their capacity.
+// readCapacity locks limits and reads their capacity, after the statements of a batch.
 func (s *Store) readCapacity(
-	ctx context.Context, tx pgx.Tx, session uuid.UUID, limits []job.Limit,
+	ctx context.Context, b *batch, limits []job.Limit, after *pgx.Batch,
 ) (*capacities, error) {
 	timeline := s.marks.newest()
-	r, err := s.readCapacityOnce(ctx, tx, session, limits, timeline)
+	r, err := s.readCapacityOnce(ctx, b, limits, timeline, after)
 	if err == nil && r.timeline != timeline {
-		r, err = s.readCapacityOnce(ctx, tx, session, limits, r.timeline)
+		r, err = s.readCapacityOnce(ctx, b, limits, r.timeline, &pgx.Batch{})
 	}
 	return r, err
 }
 
 // readCapacityOnce counts from the marks of a timeline.
 func (s *Store) readCapacityOnce(
-	ctx context.Context, tx pgx.Tx, session uuid.UUID, limits []job.Limit, timeline int64,
+	ctx context.Context, b *batch, limits []job.Limit, timeline int64, batch *pgx.Batch,
 ) (*capacities, error) {
 	kind, id, low := s.marks.columns(timeline, limits)
-	r := &capacities{of: map[job.Limit]*job.Capacity{}, quotas: map[uuid.UUID]*job.RunQuota{}}
+	r := &capacities{
+		read: map[job.Limit]bool{}, of: map[job.Limit]*job.Capacity{}, quotas: map[uuid.UUID]*job.RunQuota{},
+	}
+	for _, l := range limits {
+		r.read[l] = true
+	}
 	locked := map[job.Limit]bool{}
-	var batch pgx.Batch
 	batch.Queue(permitLock, kind, id).Query(func(rows pgx.Rows) error {
 		var l job.Limit
 		_, err := pgx.ForEachRow(rows, []any{&l.Kind, &l.ID}, func() error { locked[l] = true; return nil })
@@ -135,8 +146,8 @@ func (s *Store) readCapacityOnce(
 	batch.Queue(`SELECT nextval('permit_number'), now(), belfry_timeline()`).QueryRow(func(row pgx.Row) error {
 		return row.Scan(&r.first, &r.now, &r.timeline)
 	})
-	batch.Queue(permitCapacity, kind, id, low, session).Query(s.collectCapacity(r, timeline))
-	if err := tx.SendBatch(ctx, &batch).Close(); err != nil {
+	batch.Queue(permitCapacity, kind, id, low, b.session).Query(s.collectCapacity(r, timeline))
+	if err := b.tx.SendBatch(ctx, batch).Close(); err != nil {
 		return nil, err
 	}
 	for l, c := range r.of {

@@ -55,6 +55,47 @@ func (s *Store) Admit(
 	if err := s.admitInTx(ctx, &batch{session: session, runs: runs}, lead); err != nil {
 		return nil, err
 	}
+	return s.admitted(ctx, session, runs, lead)
+}
+
+// AdmitWaiting is Admit for runs that fall under limits and are due. It locks their limits before the runs: a node that
+// finds that another one has them, or that no permit is left, has written nothing and need not wait for its commit.
+func (s *Store) AdmitWaiting(ctx context.Context, session uuid.UUID, waiting []job.Run) ([]job.Admitted, error) {
+	runs, candidates := make([]*candidate, len(waiting)), make([]job.Candidate, len(waiting))
+	for i, r := range waiting {
+		runs[i] = &candidate{key: r.Key, session: session}
+		candidates[i] = job.Candidate{
+			Queue: r.Queue, Key: r.ConcurrencyKey, KeyMax: r.ConcurrencyMax, Priority: r.Priority, RunAt: r.RunAt,
+		}
+	}
+	err := s.db.Tx(ctx, "admit", func(tx pgx.Tx) error {
+		b := &batch{tx: tx, session: session}
+		var first pgx.Batch
+		first.Queue(`SELECT pg_advisory_xact_lock_shared($1), `+string(store.KeyLookups), store.SessionLock(session))
+		var err error
+		if b.capacity, err = s.readCapacity(ctx, b, limitsOf(candidates), &first); err != nil {
+			return err
+		}
+		for i, refusal := range Refuse(b.capacity.of, candidates, b.capacity.now) {
+			if runs[i].out = (job.Admitted{Refusal: refusal}); refusal == (job.Refusal{}) {
+				b.runs = append(b.runs, runs[i])
+			}
+		}
+		if len(b.runs) == 0 {
+			return nil
+		}
+		return s.admit(ctx, b, &pgx.Batch{}, 0)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s.admitted(ctx, session, runs, 0)
+}
+
+// admitted decides about those of the runs that have to be alone, and returns the result for each.
+func (s *Store) admitted(
+	ctx context.Context, session uuid.UUID, runs []*candidate, lead time.Duration,
+) ([]job.Admitted, error) {
 	for _, c := range runs {
 		if !c.alone {
 			continue
@@ -142,6 +183,8 @@ type batch struct {
 	runs    []*candidate
 	alone   bool      // the transaction can be undone for its only run
 	now     time.Time // of the transaction
+	// capacity is that of the limits which the transaction has read already; nil: of none.
+	capacity *capacities
 }
 
 // admit locks the runs, asks Decide about those that were found, and carries the decisions out. first is sent before.
@@ -300,7 +343,7 @@ func (s *Store) start(ctx context.Context, b *batch, ends *pgx.Batch, runs []*ca
 			}
 			ends = &pgx.Batch{}
 		}
-		if err := s.grantPermits(ctx, b.tx, b.session, limited, ends); err != nil {
+		if err := s.grantPermits(ctx, b, limited, ends); err != nil {
 			return err
 		}
 	}
