@@ -22,7 +22,6 @@ const maxShown = 60
 // Reader collects the problems of a config.
 type Reader struct {
 	Fields   map[string]json.RawMessage // nil: the config is not an object
-	path     string
 	problems []error
 }
 
@@ -36,21 +35,13 @@ func Read(raw []byte, example string) *Reader {
 	return r
 }
 
-// Inner returns a reader for an object within the config. Its problems must be added with Join.
-func (r *Reader) Inner(field string, fields map[string]json.RawMessage) *Reader {
-	return &Reader{Fields: fields, path: r.path + "." + field}
-}
-
-// Join adds the problems of an inner reader.
-func (r *Reader) Join(inner *Reader) { r.problems = append(r.problems, inner.problems...) }
-
 // Add reports a problem of a field. An empty field is the config itself.
 func (r *Reader) Add(field, text, fix string) {
 	if field != "" {
 		field = "." + field
 	}
 	r.problems = append(r.problems, &problem.Problem{
-		Field: "target.config" + r.path + field, Problem: text, Fix: fix,
+		Field: "target.config" + field, Problem: text, Fix: fix,
 	})
 }
 

@@ -1,7 +1,6 @@
 package settings_test
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 
@@ -24,12 +23,10 @@ func TestReaderCollectsProblems(t *testing.T) {
 	require.NoError(t, r.Err())
 	require.Len(t, r.Fields, 2, "names have case")
 	r.Add("a", "it is wrong", "fix it")
-	inner := r.Inner("tls", map[string]json.RawMessage{})
-	inner.Add("ca", "it is wrong too", "fix it")
-	r.Join(inner)
+	r.Add("b", "it is wrong too", "fix it")
 	problems := problem.All(r.Err())
 	require.Len(t, problems, 2)
 	require.Equal(t, "target.config.a", problems[0].Field)
-	require.Equal(t, "target.config.tls.ca", problems[1].Field)
+	require.Equal(t, "target.config.b", problems[1].Field)
 	require.Equal(t, strings.Repeat("x", 57)+"…", settings.ShowName(strings.Repeat("x", 61)))
 }
