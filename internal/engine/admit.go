@@ -27,7 +27,7 @@ func (e *Engine) admit(ctx context.Context) {
 		n := e.slots.acquire(min(e.Batch, maxAdmits, e.undecided.len(), (e.slots.left()+1)/2), 0)
 		runs := e.undecided.take(n, func(namespace uuid.UUID) int { return e.slots.mayStart(namespace, n) })
 		wanted := slices.DeleteFunc(runs, e.wheel.ReturnIfPaused)
-		used, _, _ := e.admitRuns(ctx, wanted, func(ctx context.Context, session uuid.UUID) ([]job.Admitted, error) {
+		used, _ := e.admitRuns(ctx, wanted, func(ctx context.Context, session uuid.UUID) ([]job.Admitted, error) {
 			return e.Claimer.Admit(ctx, session, keysOf(wanted), e.Lead)
 		})
 		e.slots.release(n - used)
@@ -45,12 +45,12 @@ func (e *Engine) pauseForSlots(ctx context.Context) {
 }
 
 // admitRuns starts runs of different jobs as far as their policies and limits allow. It returns how many slots they use,
-// those that started, and those that no limit refused. admit asks the store about them.
+// and those that no limit refused. admit asks the store about them.
 func (e *Engine) admitRuns(
 	ctx context.Context, runs []job.Run, admit func(context.Context, uuid.UUID) ([]job.Admitted, error),
-) (used int, started, others []job.Run) {
+) (used int, accepted []job.Run) {
 	if len(runs) == 0 {
-		return 0, nil, nil
+		return 0, nil
 	}
 	// Not cancelled when the node stops: it must learn whether the claim committed.
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), statementLimit)
@@ -61,19 +61,16 @@ func (e *Engine) admitRuns(
 		err = e.decideKeys(limited, startedOf(admitted))
 	}
 	if err != nil {
-		return e.resolve(ctx, session, runs, err), nil, nil
+		return e.resolve(ctx, session, runs, err), nil
 	}
 	now := e.Bound.Now()
 	for i, r := range runs {
 		used += e.admitted(ctx, r, admitted[i], now)
-		switch a := admitted[i]; {
-		case a.Claimed != nil:
-			started = append(started, r)
-		case a.Refusal == (job.Refusal{}):
-			others = append(others, r)
+		if admitted[i].Refusal == (job.Refusal{}) {
+			accepted = append(accepted, r)
 		}
 	}
-	return used, started, others
+	return used, accepted
 }
 
 func startedOf(admitted []job.Admitted) (started []*job.Attempt) {
@@ -98,6 +95,10 @@ func (e *Engine) admitted(ctx context.Context, r job.Run, a job.Admitted, now ti
 			r.RunAt = at
 			e.add(ctx, []job.Run{r})
 		}
+	case !e.Member.Owns(r.Partition):
+		e.wheel.Release([]job.Run{r})
+	case a.Alone:
+		e.leaveToAdmitters([]job.Run{r})
 	case a.Refusal != (job.Refusal{}):
 		e.wheel.ReturnRefused([]wheel.Refused{{Run: r, Why: a.Refusal}}, now)
 	case e.Bound.Until(r.RunAt) > 0:

@@ -20,7 +20,7 @@ import (
 // cutOff is a store that loses the replies to the first claims: they commit, and then the connection dies.
 type cutOff struct {
 	*pgtest.Store
-	claims, admits atomic.Int32
+	claims, admits, waiting atomic.Int32
 }
 
 var errCut = errors.New("the connection died")
@@ -39,8 +39,17 @@ func (c *cutOff) Admit(
 	ctx context.Context, session uuid.UUID, keys []job.Key, lead time.Duration,
 ) ([]job.Admitted, error) {
 	out, err := c.Store.Admit(ctx, session, keys, lead)
-	if err == nil && slices.ContainsFunc(out, func(a job.Admitted) bool { return a.Claimed != nil }) &&
-		c.admits.Add(1) == 1 {
+	return cutFirst(out, err, &c.admits)
+}
+
+func (c *cutOff) AdmitWaiting(ctx context.Context, session uuid.UUID, runs []job.Run) ([]job.Admitted, error) {
+	out, err := c.Store.AdmitWaiting(ctx, session, runs)
+	return cutFirst(out, err, &c.waiting)
+}
+
+// cutFirst loses the first reply that says that a run has started.
+func cutFirst(out []job.Admitted, err error, replies *atomic.Int32) ([]job.Admitted, error) {
+	if slices.ContainsFunc(out, func(a job.Admitted) bool { return a.Claimed != nil }) && replies.Add(1) == 1 {
 		return nil, errCut
 	}
 	return out, err
@@ -51,7 +60,7 @@ func TestClaimsWhoseReplyWasLostAreDelivered(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	store := &cutOff{Store: b.store}
-	b.engine.Claimer = store
+	b.engine.Claimer, b.engine.Limits = store, store
 	soon := schedule.Spec{At: b.bound.Now().Add(time.Second).UTC().Format(time.RFC3339)}
 	b.create(t, "claimed", soon, nil)
 	admitted := b.create(t, "admitted", soon, nil)
@@ -61,12 +70,14 @@ func TestClaimsWhoseReplyWasLostAreDelivered(t *testing.T) {
 		_, err := b.pool.Exec(t.Context(), sql, admitted.ID)
 		require.NoError(t, err)
 	}
+	b.create(t, "waiting", soon, func(d *job.Definition) { d.Concurrency.Key = "k" })
 	b.start(t)
 	b.eventually(t, "delivered, at the first attempt", `
-SELECT count(*) FROM run_history WHERE ended = 1 AND attempt = 1`, 2)
-	require.Equal(t, 2, b.target.count())
+SELECT count(*) FROM run_history WHERE ended = 1 AND attempt = 1`, 3)
+	require.Equal(t, 3, b.target.count())
 	require.Positive(t, store.claims.Load())
 	require.Positive(t, store.admits.Load())
+	require.Positive(t, store.waiting.Load())
 }
 
 // listsTwice lists a run that was claimed for the sweep once more, as a reply that was read before the claim

@@ -52,14 +52,14 @@ func (e *Engine) waitlistsOnce(ctx context.Context) (time.Duration, error) {
 	}
 	n := e.slots.acquire(len(runs), 1)
 	e.wheel.Return(runs[n:])
-	used, started, others := e.admitRuns(ctx, runs[:n], func(
+	used, accepted := e.admitRuns(ctx, runs[:n], func(
 		ctx context.Context, session uuid.UUID,
 	) ([]job.Admitted, error) {
 		defer shares.end()
 		return e.Claimer.AdmitWaiting(ctx, session, runs[:n])
 	})
 	e.slots.release(n - used)
-	e.wheel.RecordClaim(started, others, e.Bound.Now())
+	e.wheel.RecordClaim(accepted)
 	return 0, nil
 }
 

@@ -72,7 +72,10 @@ type Admitted struct {
 	Claimed *Claimed // set if the run has started
 	Done    bool     // the run needs no further admission now
 	Refusal Refusal  // of the limit that the run waits for
-	Later   bool     // it could not be decided now, for example because a change of the job has locked it: ask again
+	Skipped bool     // it is Done because its policy skipped it
+	// Alone: it replaces others under a limit. It has to be decided alone, because that transaction may have to be undone.
+	Alone bool
+	Later bool // it could not be decided now, for example because a change of the job has locked it: ask again
 
 	Expires time.Time // of a run that waits for another run of its job: when its deadline passes; zero: never
 	RunAt   time.Time // of a run that is Done because it is to start later than the node thought; otherwise zero

@@ -115,6 +115,7 @@ type PullClaimResult struct {
 	Claimed   []Claimed
 	Waiting   []Due       // for another run of their job
 	Undecided []Due       // have to be decided alone
+	Skipped   int         // runs that their policy skipped
 	Marks     []time.Time // the new mark of each feed
 	Expired   []uuid.UUID // sessions that have expired, or will within a second
 	Next      time.Time   // when the next run is due, if that is within Ahead

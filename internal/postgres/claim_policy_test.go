@@ -144,6 +144,24 @@ func TestClaimsStartWhatThePolicyStarts(t *testing.T) {
 				return out
 			},
 		},
+		"waitlists": {
+			change: func(d *job.Definition) { d.Concurrency = job.Concurrency{Key: d.Name, Max: 10} },
+			claim: func(b *limits, keys []job.Key) []job.Attempt {
+				admitted, err := b.waiting(keys)
+				require.NoError(b.t, err)
+				var alone []job.Key // they replace others
+				for i, a := range admitted {
+					if a.Alone {
+						alone = append(alone, keys[i])
+					}
+				}
+				attempts, _ := split(keys, admitted)
+				more, refused, err := admit(b.t.Context(), b.store, b.session, alone)
+				require.NoError(b.t, err)
+				require.Empty(b.t, refused)
+				return append(attempts, more...)
+			},
+		},
 		"workers": {
 			change: func(d *job.Definition) {
 				d.Target = job.Target{Kind: "worker", Config: json.RawMessage(`{"handler":"x"}`)}

@@ -196,8 +196,10 @@ func (e *Engine) startAssigned(
 			out.Claimed = append(out.Claimed, *a.Claimed)
 		case a.Refusal != (job.Refusal{}):
 			out.Refused = append(out.Refused, job.RefusedRun{Due: due, Refusal: a.Refusal})
-		case a.Later:
+		case a.Alone:
 			out.Undecided = append(out.Undecided, due)
+		case a.Skipped:
+			out.Skipped++
 		case !a.Done:
 			out.Waiting = append(out.Waiting, due)
 		}

@@ -236,7 +236,8 @@ func (q *queue) finish(r *round, out job.PullClaimResult) (more bool) {
 	q.atLimit = slices.ContainsFunc(out.Refused, func(r job.RefusedRun) bool {
 		return r.Refusal.Limit.Kind == job.LimitQueue
 	})
-	some := r.blocked || slices.ContainsFunc(r.claimed, func(runs []job.Claimed) bool { return len(runs) > 0 })
+	some := r.blocked || out.Skipped > 0 ||
+		slices.ContainsFunc(r.claimed, func(runs []job.Claimed) bool { return len(runs) > 0 })
 	unserved := slices.ContainsFunc(q.polls, func(p *longPoll) bool { return p.round <= q.claimableIn })
 	q.claimable = !out.Paused && !q.atLimit && (some || unserved)
 	if !out.Next.IsZero() {

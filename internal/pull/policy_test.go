@@ -1,7 +1,10 @@
 package pull_test
 
 import (
+	"context"
+	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -9,6 +12,7 @@ import (
 
 	"github.com/belfry-dev/belfry/internal/access"
 	"github.com/belfry-dev/belfry/internal/job"
+	"github.com/belfry-dev/belfry/internal/pgtest"
 	"github.com/belfry-dev/belfry/internal/pull"
 )
 
@@ -171,4 +175,67 @@ func (b *bundle) executeSome(e *executions, p *pull.Puller, s job.SessionPath) b
 	e.end(len(got))
 	_, err = p.Complete(b.t.Context(), s, succeeded(got))
 	return assertNil(b.t, err)
+}
+
+// sightless is a store whose scans find nothing once a claim has begun.
+type sightless struct {
+	*pgtest.Store
+	claims atomic.Int32
+}
+
+func (s *sightless) PullClaim(ctx context.Context, o job.PullClaimParams) (job.PullClaimResult, error) {
+	s.claims.Add(1)
+	return s.Store.PullClaim(ctx, o)
+}
+
+func (s *sightless) ScanDue(
+	ctx context.Context, feeds []job.Feed, o job.ScanParams,
+) (now time.Time, first []time.Time, err error) {
+	now, first, err = s.Store.ScanDue(ctx, feeds, o)
+	if s.claims.Load() > 0 {
+		clear(first)
+	}
+	return now, first, err
+}
+
+// TestSkippedRunsDoNotHoldUpOthers: after an outage there may be thousands of runs whose deadline has passed. A claim that
+// skips some of them is followed by the next one. It does not wait for a scan, which skips as many again five times a second.
+func TestSkippedRunsDoNotHoldUpOthers(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for i := range 5 {
+		b.trigger(b.job(fmt.Sprint("late", i), "x", func(d *job.Definition) { d.Deadline = job.Duration(time.Minute) }))
+	}
+	_, err := b.pool.Exec(t.Context(), `UPDATE run SET due_at = due_at - interval '1 h', run_at = run_at - interval '1 h'`)
+	require.NoError(t, err)
+	good := b.trigger(b.job("good", "x", nil))
+	b.pull.Stop()
+	b.pull = pull.New(pull.Options{
+		Store: &sightless{Store: b.store}, Sessions: b.store, Bound: b.bound, TTL: time.Minute, Log: b.pull.Log,
+	})
+	t.Cleanup(b.pull.Stop)
+	got := b.claim(b.open(), 1, patience, "x")
+	require.Len(t, got, 1)
+	require.Equal(t, good.Job, got[0].Key.Job)
+	require.Equal(t, 5, b.number(`SELECT count(*) FROM run_history WHERE reason = 'expired'`))
+}
+
+// TestAWorkersRunReplacesUnderALimit: it takes the permit of the run that it replaces. It is decided alone, because it must
+// not end the other one if it gets none.
+func TestAWorkersRunReplacesUnderALimit(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id := b.job("a", "x", func(d *job.Definition) {
+		d.Overlap, d.Concurrency = job.OverlapReplace, job.Concurrency{Key: "k", Max: 1}
+	})
+	b.trigger(id)
+	s := b.open()
+	first := b.claim(s, 1, patience, "x")
+	require.Len(t, first, 1)
+	second := b.trigger(id)
+	got := b.claim(s, 1, patience, "x")
+	require.Len(t, got, 1)
+	require.True(t, second.DueAt.Equal(got[0].Key.DueAt))
+	require.Equal(t, 1, b.number(`SELECT count(*) FROM run_history WHERE reason = 'replaced'`))
+	require.Equal(t, 1, b.number(`SELECT count(*) FROM permit`))
 }

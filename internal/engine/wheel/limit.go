@@ -107,14 +107,13 @@ func (l *waitlists) addLimited(queue int32) {
 	l.limited[queue] = true
 }
 
-// RecordClaim records the result of a claim. If nothing was refused under a limit, more runs are worth
-// trying. Runs that need a decision are decided elsewhere, so their limits rest for one slot.
-func (w *Wheel) RecordClaim(started, undecided []job.Run, now time.Time) {
+// RecordClaim records the runs that no limit refused: more runs under their limits are worth trying.
+func (w *Wheel) RecordClaim(accepted []job.Run) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	l := &w.waiting
 	count := map[limitID]int{}
-	for _, r := range started {
+	for _, r := range accepted {
 		for _, id := range l.listFor(r).limits() {
 			count[id]++
 		}
@@ -122,13 +121,6 @@ func (w *Wheel) RecordClaim(started, undecided []job.Run, now time.Time) {
 	for id, n := range count {
 		if s := l.state(id); s != nil && !s.full {
 			s.try = max(2*n, 1)
-		}
-	}
-	for _, r := range undecided {
-		for _, id := range l.listFor(r).limits() {
-			if s := l.state(id); s == nil || !s.full {
-				l.setState(id, &limitState{full: true, retryAt: now.Add(SlotWidth), try: tryAgain})
-			}
 		}
 	}
 }

@@ -138,7 +138,14 @@ const busyPause = 5 * time.Millisecond
 // capacity. It deducts the permits from capacity. A queue that is missing in capacity has no limit. A candidate that
 // its key refuses takes no permit of its queue and does not block the candidates behind it.
 func Grant(capacity map[job.Limit]*job.Capacity, candidates []job.Candidate, now time.Time) []job.Refusal {
-	fill(capacity, now)
+	for _, c := range capacity {
+		if c.Limits.Rate.Count > 0 {
+			c.Bucket = c.Bucket.Fill(c.Limits, now)
+		}
+		if c.Quota != nil {
+			c.Quota.Bucket = c.Quota.Bucket.Fill(c.Quota.Limits(), now)
+		}
+	}
 	order := make([]int, len(candidates))
 	for i := range order {
 		order[i] = i
@@ -164,29 +171,6 @@ func Grant(capacity map[job.Limit]*job.Capacity, candidates []job.Candidate, now
 		}
 	}
 	return out
-}
-
-// Refuse returns the refusals that do not depend on which candidates start: those of limits that another transaction has,
-// or that have no permit left.
-func Refuse(capacity map[job.Limit]*job.Capacity, candidates []job.Candidate, now time.Time) []job.Refusal {
-	fill(capacity, now)
-	out := make([]job.Refusal, len(candidates))
-	for i := range candidates {
-		out[i] = refuse(&candidates[i], capacity, now)
-	}
-	return out
-}
-
-// fill adds the tokens of the time that has passed.
-func fill(capacity map[job.Limit]*job.Capacity, now time.Time) {
-	for _, c := range capacity {
-		if c.Limits.Rate.Count > 0 {
-			c.Bucket = c.Bucket.Fill(c.Limits, now)
-		}
-		if c.Quota != nil {
-			c.Quota.Bucket = c.Quota.Bucket.Fill(c.Quota.Limits(), now)
-		}
-	}
 }
 
 // refuse returns the first limit that keeps the candidate from starting.

@@ -1,10 +1,11 @@
 -- Admit: locks those of the pending runs $1 to $4 that may start, as far as belfry_may_start knows, and reads what
--- Decide asks for: the policy, what else the job is doing, and the limits the run falls under. Session $5 wants to start
--- them, or workers of queue $7, whose sessions the transaction has locked (NULL: a node). $6 is the lead, $8
+-- Decide asks for: the policy, what else the job is doing, and the limits the run falls under. Session $5 wants to
+-- start them, or workers of queue $7, whose sessions the transaction has locked (NULL: a node). $6 is the lead, $8
 -- job.MaxQueued. Two runs of one job must not be among them if its policy looks at its other runs. Runs that come due
 -- while no node serves the partition wait until CatchUp has decided them. If a run is pending for a node and is not
 -- locked, it returns when the run may start, and whether that is within the lead and a little more: then this node has
--- to ask again. The policy of a run that starts whatever its job is doing is left out. See claim.sql for the form.
+-- to ask again. The policy of a run that starts whatever its job is doing is left out. The payload of the job must not
+-- be a column of j: the lock of r reads each row of j as a whole. See claim.sql for the form.
 WITH c AS MATERIALIZED (SELECT held_until FROM cluster WHERE only_row), k AS MATERIALIZED (
     SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS job_id, unnest($3::timestamptz[]) AS due_at,
            unnest($4::smallint[]) AS seq, generate_subscripts($1::smallint[], 1) - 1 AS n, held_until
@@ -21,7 +22,7 @@ FROM k LEFT JOIN LATERAL (
            r.priority, r.queue_id, r.concurrency_key, r.concurrency_max,
            r.concurrency_key IS NOT NULL
                OR coalesce((SELECT limited FROM queue WHERE id = r.queue_id), false) AS limited,
-           r.handler, octet_length(coalesce(r.payload, j.payload)) AS size, j.state, r.admit,
+           r.handler, coalesce(octet_length(r.payload), j.size) AS size, j.state, r.admit,
            CASE WHEN r.admit <> 0 /* freely */ THEN j.policy END AS policy,
            CASE WHEN r.admit & 3 <> 0 /* freely */ THEN (
                SELECT count(*) FROM run o
@@ -39,7 +40,8 @@ FROM k LEFT JOIN LATERAL (
                    LIMIT $8) a) END AS ahead
     FROM run r
     LEFT JOIN LATERAL (
-        SELECT state, policy, payload FROM job WHERE partition = k.partition AND id = k.job_id LIMIT 1) j ON true,
+        SELECT state, policy, octet_length(payload) AS size
+        FROM job WHERE partition = k.partition AND id = k.job_id LIMIT 1) j ON true,
     LATERAL belfry_may_start(
         k.partition, r.due_at, r.handler, r.queue_id, r.origin, r.attempt, k.held_until, $5, $7) may
     WHERE r.partition = k.partition AND r.job_id = k.job_id AND r.due_at = k.due_at AND r.seq = k.seq

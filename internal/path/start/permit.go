@@ -127,7 +127,7 @@ func (s *Store) readCapacity(
 
 // readCapacityOnce counts from the marks of a timeline.
 func (s *Store) readCapacityOnce(
-	ctx context.Context, b *batch, limits []job.Limit, timeline int64, batch *pgx.Batch,
+	ctx context.Context, b *batch, limits []job.Limit, timeline int64, after *pgx.Batch,
 ) (*capacities, error) {
 	kind, id, low := s.marks.columns(timeline, limits)
 	r := &capacities{
@@ -137,17 +137,17 @@ func (s *Store) readCapacityOnce(
 		r.read[l] = true
 	}
 	locked := map[job.Limit]bool{}
-	batch.Queue(permitLock, kind, id).Query(func(rows pgx.Rows) error {
+	after.Queue(permitLock, kind, id).Query(func(rows pgx.Rows) error {
 		var l job.Limit
 		_, err := pgx.ForEachRow(rows, []any{&l.Kind, &l.ID}, func() error { locked[l] = true; return nil })
 		return err
 	})
 	// After the locks, so that the numbers are greater than all that were given out under them.
-	batch.Queue(`SELECT nextval('permit_number'), now(), belfry_timeline()`).QueryRow(func(row pgx.Row) error {
+	after.Queue(`SELECT nextval('permit_number'), now(), belfry_timeline()`).QueryRow(func(row pgx.Row) error {
 		return row.Scan(&r.first, &r.now, &r.timeline)
 	})
-	batch.Queue(permitCapacity, kind, id, low, b.session).Query(s.collectCapacity(r, timeline))
-	if err := b.tx.SendBatch(ctx, batch).Close(); err != nil {
+	after.Queue(permitCapacity, kind, id, low, b.session).Query(s.collectCapacity(r, timeline))
+	if err := b.tx.SendBatch(ctx, after).Close(); err != nil {
 		return nil, err
 	}
 	for l, c := range r.of {

@@ -55,11 +55,21 @@ func (s *Store) Admit(
 	if err := s.admitInTx(ctx, &batch{session: session, runs: runs}, lead); err != nil {
 		return nil, err
 	}
-	return s.admitted(ctx, session, runs, lead)
+	for _, c := range runs {
+		if !c.out.Alone {
+			continue
+		}
+		one := &batch{session: session, runs: []*candidate{c}, alone: true}
+		if err := s.admitInTx(ctx, one, lead); err != nil && !errors.Is(err, ErrNoPermit) {
+			return nil, err
+		}
+	}
+	return s.admitted(ctx, runs)
 }
 
 // AdmitWaiting is Admit for runs that fall under limits and are due. It locks their limits before the runs: a node that
-// finds that another one has them, or that no permit is left, has written nothing and need not wait for its commit.
+// finds that another one has them has written nothing, and need not wait for its commit. Even if no permit is left, the
+// policy is asked: it may skip a run, or replace the one that has the permit. Runs that replace others are Alone.
 func (s *Store) AdmitWaiting(ctx context.Context, session uuid.UUID, waiting []job.Run) ([]job.Admitted, error) {
 	runs, candidates := make([]*candidate, len(waiting)), make([]job.Candidate, len(waiting))
 	for i, r := range waiting {
@@ -76,10 +86,12 @@ func (s *Store) AdmitWaiting(ctx context.Context, session uuid.UUID, waiting []j
 		if b.capacity, err = s.readCapacity(ctx, b, limitsOf(candidates), &first); err != nil {
 			return err
 		}
-		for i, refusal := range Refuse(b.capacity.of, candidates, b.capacity.now) {
-			if runs[i].out = (job.Admitted{Refusal: refusal}); refusal == (job.Refusal{}) {
-				b.runs = append(b.runs, runs[i])
+		for i, c := range runs {
+			if refusal := refuse(&candidates[i], b.capacity.of, b.capacity.now); refusal.Busy {
+				c.out = job.Admitted{Refusal: refusal}
+				continue
 			}
+			b.runs = append(b.runs, c)
 		}
 		if len(b.runs) == 0 {
 			return nil
@@ -89,22 +101,11 @@ func (s *Store) AdmitWaiting(ctx context.Context, session uuid.UUID, waiting []j
 	if err != nil {
 		return nil, err
 	}
-	return s.admitted(ctx, session, runs, 0)
+	return s.admitted(ctx, runs)
 }
 
-// admitted decides about those of the runs that have to be alone, and returns the result for each.
-func (s *Store) admitted(
-	ctx context.Context, session uuid.UUID, runs []*candidate, lead time.Duration,
-) ([]job.Admitted, error) {
-	for _, c := range runs {
-		if !c.alone {
-			continue
-		}
-		one := &batch{session: session, runs: []*candidate{c}, alone: true}
-		if err := s.admitInTx(ctx, one, lead); err != nil && !errors.Is(err, ErrNoPermit) {
-			return nil, err
-		}
-	}
+// admitted returns the result for each run.
+func (s *Store) admitted(ctx context.Context, runs []*candidate) ([]job.Admitted, error) {
 	out, started := make([]job.Admitted, len(runs)), make([]*job.Attempt, 0, len(runs))
 	for i, c := range runs {
 		if out[i] = c.out; c.out.Claimed != nil {
@@ -134,9 +135,9 @@ type Wanted struct {
 const MaxRuns = 1000
 
 // AdmitFor is Admit for workers of a queue, in a transaction that has locked the queue and their sessions. A run that
-// replaces others under a limit is decided only if it is alone, and otherwise Later. If it then gets no permit, the error
-// is ErrNoPermit, and the caller undoes the transaction. Runs that are too many bytes for one reply stay as they are. The
-// caller calls ReadContents after the transaction.
+// replaces others under a limit is decided only if it is alone. If it then gets no permit, the error is ErrNoPermit, and
+// the caller undoes the transaction. Runs that are too many bytes for one reply stay as they are. The caller calls
+// ReadContents after the transaction.
 func (s *Store) AdmitFor(ctx context.Context, tx pgx.Tx, queue int32, wanted []Wanted, alone bool) ([]job.Admitted, error) {
 	b := &batch{tx: tx, queue: &queue, alone: alone, runs: make([]*candidate, len(wanted))}
 	for i, w := range wanted {
@@ -146,7 +147,6 @@ func (s *Store) AdmitFor(ctx context.Context, tx pgx.Tx, queue int32, wanted []W
 	out := make([]job.Admitted, len(b.runs))
 	for i, c := range b.runs {
 		out[i] = c.out
-		out[i].Later = c.out.Later || c.alone
 	}
 	return out, err
 }
@@ -168,8 +168,6 @@ type candidate struct {
 	handler string
 	size    int  // bytes of its payload
 	limited bool // it falls under a limit
-	// alone: it replaces runs under a limit, so that its transaction may have to be undone.
-	alone bool
 
 	queuePermit, keyPermit *int64 // the numbers of its permits; nil: it needs none
 	out                    job.Admitted
@@ -205,12 +203,11 @@ func (s *Store) admit(ctx context.Context, b *batch, first *pgx.Batch, lead time
 			c.out.Expires = c.in.expires()
 			continue
 		case Skips:
-			c.out.Done = true
+			c.out.Done, c.out.Skipped = true, true
 			b.end(&ends, c.key, c.Queue, job.EndedSkipped, decision.Reason)
 			continue
 		case Replaces:
-			if c.limited && !b.alone {
-				c.alone = true
+			if c.out.Alone = c.limited && !b.alone; c.out.Alone {
 				continue
 			}
 			replacing = append(replacing, c)
@@ -232,7 +229,7 @@ func (s *Store) admit(ctx context.Context, b *batch, first *pgx.Batch, lead time
 
 // read locks the runs and reads what the decisions need.
 func (b *batch) read(ctx context.Context, first *pgx.Batch, lead time.Duration) error {
-	// Live runs are locked in the order in which completions lock them.
+	// In the order in which other statements lock runs.
 	sorted := slices.SortedFunc(slices.Values(b.runs), func(x, y *candidate) int { return store.CompareKeys(x.key, y.key) })
 	k := store.SplitKeys(keysOf(sorted))
 	first.Queue(
@@ -274,7 +271,7 @@ func (b *batch) collect(rows pgx.Rows, runs []*candidate) error {
 				p := job.ReadPolicy(policy)
 				in.Overlap, in.Deadline = p.Overlap, p.Deadline
 			}
-		case at == nil: // claimed, gone or not ours
+		case at == nil || b.queue != nil: // claimed, gone or not ours
 			c.out.Done = true
 		case !soon:
 			c.out = job.Admitted{Done: true, RunAt: *at}

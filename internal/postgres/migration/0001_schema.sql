@@ -1456,7 +1456,7 @@ CREATE FUNCTION belfry_may_start(
                AND (SELECT p.owner FROM partition p
                     WHERE p.id = in_partition
                       AND (p.missed_from IS NULL OR in_due_at < p.missed_from OR in_due_at >= p.missed_until)) = in_session
-          ELSE in_handler IS NOT NULL AND in_queue = in_worker_queue
+          ELSE in_handler IS NOT NULL AND in_queue IS NOT DISTINCT FROM in_worker_queue
                AND (in_due_at >= now() - interval '10 s' OR in_origin <> 0 /* schedule */ OR in_attempt > 0 OR EXISTS (
                    SELECT FROM partition p JOIN session s ON s.id = p.owner AND s.expires_at > now()
                    WHERE p.id = in_partition
@@ -1468,7 +1468,8 @@ COMMENT ON FUNCTION belfry_may_start IS
     'Whether a pending run that is due may start: a row, or none. `in_session` is the node that asks. It must own the '
     'partition, and runs that came due while no node served the partition wait until CatchUp has decided them. '
     'Or `in_worker_queue` is the queue whose workers ask. A run that is later than job.MissedGrace may have been missed: '
-    'it waits until the partition has an owner that has decided it. Runs that a restore holds do not start.';
+    'it waits until the partition has an owner that has decided it. Runs that a restore holds do not start. An index of '
+    'queues cannot answer IS NOT DISTINCT FROM, and must not: it would read the whole feed for each run.';
 
 -- +goose StatementBegin
 CREATE FUNCTION belfry_attempt(in_partition smallint, in_job uuid, in_payload text, in_key text)
