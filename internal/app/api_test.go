@@ -123,7 +123,7 @@ func TestJobsAreCreatedOverTheAPI(t *testing.T) {
 func TestStopLetsRequestsEnd(t *testing.T) {
 	t.Parallel()
 	url, pool := pgtest.ServerURL(t)
-	s, c := serveAPI(t, func(c *Config) { c.DatabaseURL = url })
+	s, c := serveAPI(t, func(c *Config) { c.DatabaseURL, c.Drain = url, time.Minute })
 	lock, err := pool.Begin(t.Context())
 	require.NoError(t, err)
 	defer func() { _ = lock.Rollback(context.Background()) }()

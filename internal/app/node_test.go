@@ -67,6 +67,8 @@ func testConfig(url string) Config {
 	c := Config{Config: config.Default(), Version: "test"}
 	c.DatabaseURL, c.Listen, c.Name, c.Connections, c.Slots, c.Drain = url, "127.0.0.1:0", "one", 10, 50, 5*time.Second
 	c.Targets.Allow, c.Secrets.Keyset = "127.0.0.0/8", testKeyset
+	// The machine may be suspended for a while, and no node or worker must lose its session by that.
+	c.SessionTTL, c.WorkerTTL = time.Minute, time.Hour
 	c.Canary = false // tests count jobs and runs of all namespaces
 	return c
 }

@@ -29,7 +29,7 @@ func TestReportsDoNotShowSecrets(t *testing.T) {
 	}))
 	t.Cleanup(srv.Close)
 	config := func(url, auth string) string {
-		return fmt.Sprintf(`{"name":"reports","schedule":"every 24h","overlap":"allow",
+		return fmt.Sprintf(`{"name":"reports","schedule":"every 24h","overlap":"allow","retry":{"max_attempts":1},
 			"target":{"kind":"http","config":{"url":%q%s}}}`, url, auth)
 	}
 	id := w.must(n.key, "POST", "/api/v1/jobs",

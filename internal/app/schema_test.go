@@ -43,7 +43,7 @@ func TestWaitForSchema(t *testing.T) {
 func TestWaitForSchemaEnds(t *testing.T) {
 	t.Parallel()
 	c := testConfig(pgtest.EmptyURL(t))
-	c.WaitForSchema = 5 * time.Second // the first check may take long
+	c.WaitForSchema = 30 * time.Second // the first check may take long
 	s := serveNode(t, c)
 	select {
 	case err := <-s.ended:

@@ -18,7 +18,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-dev/belfry/internal/clock"
-	"github.com/belfry-dev/belfry/internal/clock/clocktest"
 	"github.com/belfry-dev/belfry/internal/pgtest"
 )
 
@@ -170,11 +169,11 @@ func freeAddress(t *testing.T) string {
 func TestStopWhileTheDatabaseIsAway(t *testing.T) {
 	t.Parallel()
 	_, url := newProxy(t, serverURL(t), "x")
-	s := serveNode(t, testConfig(url))
+	c := testConfig(url)
+	c.Drain = time.Hour // it has nothing to wait for
+	s := serveNode(t, c)
 	s.log.await(t, "database connection failed")
-	begun := clock.Elapsed()
 	require.NoError(t, s.end(t))
-	require.Less(t, clock.Elapsed()-begun, clocktest.Allow(2*time.Second))
 }
 
 func TestStopAfterTheDatabaseWent(t *testing.T) {
@@ -229,11 +228,13 @@ func TestReadinessIsKept(t *testing.T) {
 	h.watch(t.Context(), b.node, 1<<40)
 	first := h.ready(t.Context())
 	require.Contains(t, first.Problems["schema"], "run: belfry migrate")
-	checked := h.checked
+	begun, checked, checks := clock.Elapsed(), h.checked, 0
 	for range 1000 {
-		h.ready(t.Context())
+		if h.ready(t.Context()); h.checked != checked {
+			checked, checks = h.checked, checks+1
+		}
 	}
-	require.Equal(t, checked, h.checked, "asked once")
+	require.LessOrEqual(t, checks, 1+int((clock.Elapsed()-begun)/readyFor), "asked once in that time")
 	h.checked -= 2 * readyFor
 	h.ready(t.Context())
 	require.Greater(t, h.checked, checked, "and again when it is old")

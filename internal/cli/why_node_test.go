@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -51,13 +52,19 @@ func newWhyNode(t *testing.T) *whyNode {
 	return n
 }
 
-// freeAddress returns an address on which nothing listens.
+// freeAddress returns an address on which nothing listens. The port is below those that the system gives to other
+// listeners and connections.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, l.Close())
-	return l.Addr().String()
+	for range 100 {
+		address := fmt.Sprintf("127.0.0.1:%d", 20_000+rand.IntN(10_000))
+		if l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", address); err == nil {
+			require.NoError(t, l.Close())
+			return address
+		}
+	}
+	require.Fail(t, "no free port")
+	return ""
 }
 
 func (n *whyNode) start() {

@@ -24,10 +24,8 @@ const (
 	often    = 5 * time.Millisecond
 )
 
-// long is for tests that must not lose their session although the machine is busy.
-func long(o *Options) { o.TTL = longTTL }
-
-const longTTL = 6 * time.Second
+// long is for members that must not lose their session, however busy the machine is.
+func long(o *Options) { o.TTL = time.Hour }
 
 // cluster is a database with members. From their callbacks it records which member works on each
 // partition. No two may work on one at the same time.
@@ -121,6 +119,15 @@ func (n *node) kill() {
 	<-n.ended
 }
 
+// renewsOn requires that a member keeps renewing its session.
+func (c *cluster) renewsOn(n *node) {
+	c.t.Helper()
+	session, before := n.Session(), n.store.renews.Load()
+	require.Eventually(c.t, func() bool { return n.store.renews.Load() >= before+3 }, patience, often)
+	require.True(c.t, n.Valid())
+	require.Equal(c.t, session, n.Session())
+}
+
 func (c *cluster) gained(n *node, gained []job.Ownership) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -185,6 +192,8 @@ var errBroken = errors.New("broken on purpose")
 type faulty struct {
 	Store
 	calls  atomic.Int64
+	renews atomic.Int64 // that succeeded
+	survey atomic.Pointer[func(job.Survey)]
 	before atomic.Pointer[func(context.Context, string) error]
 	after  atomic.Pointer[func(string) error]
 }
@@ -219,6 +228,9 @@ func (f *faulty) Register(
 
 func (f *faulty) Renew(ctx context.Context, id uuid.UUID, ttl time.Duration, owns bool) (now clock.Sample, err error) {
 	err = f.call(ctx, "renew", func() (err error) { now, err = f.Store.Renew(ctx, id, ttl, owns); return err })
+	if err == nil {
+		f.renews.Add(1)
+	}
 	return now, err
 }
 
@@ -228,6 +240,9 @@ func (f *faulty) Unregister(ctx context.Context, id uuid.UUID) error {
 
 func (f *faulty) Survey(ctx context.Context) (s job.Survey, err error) {
 	err = f.call(ctx, "survey", func() (err error) { s, err = f.Store.Survey(ctx); return err })
+	if seen := f.survey.Load(); err == nil && seen != nil {
+		(*seen)(s)
+	}
 	return s, err
 }
 

@@ -35,6 +35,14 @@ func (b *jobs) renewed(session uuid.UUID, ago time.Duration) {
 	b.exec(`UPDATE session SET renewed_at = now() - $2::interval WHERE id = $1`, session, ago)
 }
 
+// renewedAt returns when a session was renewed last.
+func (b *jobs) renewedAt(session uuid.UUID) (at time.Time) {
+	b.t.Helper()
+	row := b.pool.QueryRow(b.t.Context(), `SELECT renewed_at FROM session WHERE id = $1`, session)
+	require.NoError(b.t, row.Scan(&at))
+	return at.UTC()
+}
+
 func (b *jobs) catchUp(session uuid.UUID) job.CatchUpResult {
 	b.t.Helper()
 	r, err := b.store.CatchUp(b.t.Context(), job.CatchUpParams{
@@ -52,19 +60,28 @@ func TestTakeNotesSinceWhenNoNodeServed(t *testing.T) {
 	from, until := b.gap()
 	require.True(t, from.IsZero() && until.IsZero(), "the first owner has missed nothing")
 
-	b.expire(first)
-	b.renewed(first, job.MissedGrace-time.Second)
-	owned = b.take(second, owned...)
-	from, until = b.gap()
-	require.True(t, from.IsZero() && until.IsZero(), "within the grace")
+	// On a slow machine the grace may pass before the take, so the test tries more than once.
+	for {
+		b.expire(first)
+		b.renewed(first, job.MissedGrace/2)
+		served := b.renewedAt(first)
+		owned = b.take(second, owned...)
+		from, until = b.gap()
+		if from.IsZero() && until.IsZero() {
+			break
+		}
+		require.Greater(t, b.now().Sub(served), job.MissedGrace, "within the grace")
+		b.exec(`UPDATE partition SET missed_from = NULL, missed_until = NULL WHERE id = $1`, partition)
+		first, second = second, b.session()
+	}
 
 	b.expire(second)
 	b.renewed(second, time.Minute)
+	served, before := b.renewedAt(second), b.now()
 	owned = b.take(third, owned...)
 	from, until = b.gap()
-	require.Equal(t, time.Minute-job.MissedGrace, until.Sub(from).Round(time.Second), "since the last renewal")
-	taken := b.now()
-	require.WithinRange(t, until, taken.Add(-time.Minute), taken.Add(-job.MissedGrace))
+	require.Equal(t, served, from, "since the last renewal")
+	require.WithinRange(t, until, before.Add(-job.MissedGrace), b.now().Add(-job.MissedGrace))
 
 	require.NoError(t, b.store.Release(t.Context(), third, owned))
 	b.exec(`UPDATE partition SET served_until = served_until - interval '30 s'`)

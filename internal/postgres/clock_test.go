@@ -219,11 +219,16 @@ func TestTheMarkOfTheClock(t *testing.T) {
 	require.False(t, mark.Before(s.Now))
 	require.NoError(t, b.store.TrustClock(ctx, s), "another node with the same sample")
 	require.Equal(t, mark, b.mark())
-	s = renew()
-	require.True(t, b.mark().After(mark) && b.mark().Before(s.Now), "renewals move it")
+	// On a slow machine the mark may be too old for the renewal, so the test tries more than once.
+	for s = renew(); !b.mark().After(mark); s = renew() {
+		require.Greater(t, s.Now.Sub(mark), 10*time.Second, "renewals move it")
+		require.NoError(t, b.store.TrustClock(ctx, s))
+		mark = b.mark()
+	}
+	require.True(t, b.mark().Before(s.Now))
 	require.Equal(t, mark, s.Mark)
 
-	for _, ago := range []time.Duration{time.Hour, 11 * time.Second, -time.Second, -time.Hour} {
+	for _, ago := range []time.Duration{time.Hour, 11 * time.Second, -20 * time.Second, -time.Hour} {
 		b.trusted(ago)
 		mark, s := b.mark(), renew()
 		require.Equal(t, mark, b.mark(), "too far")

@@ -283,7 +283,7 @@ func TestOverlapIsDecidedWhenDue(t *testing.T) {
 	_, err := b.pool.Exec(t.Context(), `
 INSERT INTO run (partition, seq, version, job_id, due_at, run_at, state, attempt, priority, origin, admit, queue_id,
     needs_sweep)
-SELECT partition, 1, version, job_id, now() + interval '5 s', now() + interval '5 s', 0, 0, 0, 0, 1, queue_id, true
+SELECT partition, 1, version, job_id, now() + interval '50 s', now() + interval '50 s', 0, 0, 0, 0, 1, queue_id, true
 FROM run`)
 	require.NoError(t, err)
 	next := b.key

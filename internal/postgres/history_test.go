@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/belfry-dev/belfry/internal/clock/clocktest"
 	"github.com/belfry-dev/belfry/internal/job"
 	"github.com/belfry-dev/belfry/internal/pgtest"
 )
@@ -48,7 +47,7 @@ func TestDaysOfHistoryBehindAReader(t *testing.T) {
 	server := pgtest.NewStore(pgtest.AsServer(t, b.pool))
 	require.Len(t, b.claim(t, b.session, time.Second), 1)
 	release := openReader(t, b.pool)
-	ctx, cancel := context.WithTimeout(t.Context(), clocktest.Allow(5*time.Second))
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // the reader stays for longer
 	defer cancel()
 	had := days(t, b.pool, "run_history")
 	var changes sync.WaitGroup
@@ -59,7 +58,7 @@ func TestDaysOfHistoryBehindAReader(t *testing.T) {
 	})
 	require.Eventually(t, func() bool { // both wait, or are done
 		return days(t, b.pool, "run_history") == had+2 || waiting(t, b.pool) > 0
-	}, clocktest.Allow(10*time.Second), time.Millisecond)
+	}, 2*time.Minute, time.Millisecond)
 	fenced, err := b.store.CompleteSucceeded(ctx, []job.Completion{{Key: b.key, Attempt: 1, Session: b.session}})
 	require.NoError(t, err, "a completion waits for the days of history")
 	require.Zero(t, fenced)
@@ -118,7 +117,7 @@ SELECT partition, 0, 1, id, $2, $2, $2, 1, 1, 0, 0, queue_id FROM job WHERE id =
 		default:
 			return waiting(t, b.pool) > 0
 		}
-	}, clocktest.Allow(10*time.Second), time.Millisecond)
+	}, 2*time.Minute, time.Millisecond)
 	require.NoError(t, tx.Commit(t.Context()))
 	<-done
 	drop()
@@ -156,8 +155,8 @@ func TestHistoryUnderLoadBehindAReader(t *testing.T) {
 	p.rounds, p.group = make([]int, p.workers), 5
 	p.shared(50_000)
 	p.exec(`VACUUM ANALYZE job, cursor`)
-	p.rate("warm up", seconds/8)
-	before := p.rate("without a reader", seconds/4)
+	p.rate("warm up", phase{lasts: seconds / 8})
+	before := p.rate("without a reader", phase{lasts: seconds / 4})
 	alone := p.longest
 
 	release := openReader(t, p.pool)
@@ -184,7 +183,7 @@ func TestHistoryUnderLoadBehindAReader(t *testing.T) {
 			}
 		}
 	}()
-	open := p.rate("with a reader", seconds)
+	open := p.rate("with a reader", phase{lasts: seconds})
 	longest := p.longest
 	close(stop)
 	require.NoError(t, <-ended)
@@ -193,7 +192,7 @@ func TestHistoryUnderLoadBehindAReader(t *testing.T) {
 	gone, err := p.store.DropHistory(t.Context(), 0)
 	require.NoError(t, err)
 	require.Len(t, gone, 2, "days are dropped once the reader is gone")
-	after := p.rate("without a reader again", seconds/4) // the machine may have become slower or faster meanwhile
+	after := p.rate("without a reader again", phase{lasts: seconds / 4}) // the machine may have become slower or faster meanwhile
 	ratio := 2 * open.rate / (before.rate + after.rate)
 	t.Logf(
 		"seconds=%d created=%d drops_refused=%d dropped_later=%d longest_completion=%s (without a reader %s) throughput=%.2f",

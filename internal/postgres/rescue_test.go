@@ -139,8 +139,11 @@ func TestADeadlineEndsRunsForWorkers(t *testing.T) {
 	}
 	b.plan(2 * time.Minute)
 	b.exec(`DELETE FROM run a USING run b WHERE a.job_id = b.job_id AND a.due_at > b.due_at`)
-	b.exec(`UPDATE run SET due_at = due_at - interval '5 min', run_at = run_at - interval '5 min' WHERE job_id <> $1`,
-		stay[4].ID)
+	// All at the same time, although a minute may have begun between their creations, and far from the present.
+	b.exec(`UPDATE run SET due_at = first + move, run_at = first + move
+		FROM (SELECT min(due_at) AS first FROM run) f,
+		     (VALUES (true, interval '5 min'), (false, interval '-5 min')) m (ahead, move)
+		WHERE ahead = (job_id = $1)`, stay[4].ID)
 	b.exec(`UPDATE run SET due_at = due_at - interval '1 h' WHERE job_id = $1`, missed.ID)
 	b.exec(`UPDATE run SET attempt = 1, attempts = '[]' WHERE job_id = $1`, stay[2].ID)
 	b.exec(`UPDATE run SET origin = 2 /* backfill */ WHERE job_id = $1`, stay[3].ID)

@@ -34,8 +34,17 @@ type path struct {
 // on the load of the machine.
 type pace struct{ rate, pages float64 }
 
-// rate works for some time and returns the pace.
-func (p *path) rate(what string, d time.Duration) pace {
+// phase is how long to work: for some time, or for a number of runs, which does not depend on the load of the machine.
+type phase struct {
+	lasts time.Duration
+	runs  int64 // 0: as many as there is time for
+}
+
+// times is a longer phase.
+func (p phase) times(n int) phase { return phase{time.Duration(n) * p.lasts, int64(n) * p.runs} }
+
+// rate works for a phase and returns the pace.
+func (p *path) rate(what string, of phase) pace {
 	p.t.Helper()
 	pages := p.pages()
 	for _, sum := range []*atomic.Int64{&p.plan, &p.claim, &p.complete, &p.runs} {
@@ -43,11 +52,17 @@ func (p *path) rate(what string, d time.Duration) pace {
 	}
 	p.longest = 0
 	begin := clock.Elapsed()
+	more := func() bool {
+		if of.runs > 0 {
+			return p.runs.Load() < of.runs
+		}
+		return clock.Elapsed() < begin+of.lasts
+	}
 	var wg sync.WaitGroup
 	for w := range p.workers {
 		wg.Go(func() {
-			for clock.Elapsed() < begin+d {
-				p.round(w, begin+d)
+			for more() {
+				p.round(w, more)
 			}
 		})
 	}
@@ -80,7 +95,7 @@ func (p *path) pages() (n int64) {
 }
 
 // round takes a worker's partitions forward by one hour.
-func (p *path) round(w int, end time.Duration) {
+func (p *path) round(w int, more func() bool) {
 	ctx := context.WithoutCancel(p.t.Context())
 	var mine []int16
 	for i := w; i < job.Partitions; i += p.workers {
@@ -88,7 +103,7 @@ func (p *path) round(w int, end time.Duration) {
 	}
 	p.rounds[w]++
 	ahead := time.Duration(1+p.rounds[w]) * time.Hour
-	for i := 0; i < len(mine) && clock.Elapsed() < end; i += p.group {
+	for i := 0; i < len(mine) && more(); i += p.group {
 		t0 := clock.Elapsed()
 		planned, err := p.store.Plan(
 			ctx,
@@ -178,23 +193,29 @@ func (p *path) openSnapshot() (release func()) {
 func TestAnOpenSnapshotDoesNotSlowThePath(t *testing.T) {
 	const short, least = 4, 0.8
 	long := fromEnv(t, "BELFRY_SNAPSHOT_SECONDS", short)
-	seconds := time.Duration(long) * time.Second
+	quarter := phase{lasts: time.Duration(long) * time.Second / 4}
+	if long == short {
+		quarter.runs = 20_000
+	}
 	jobs, dead := fromEnv(t, "BELFRY_SNAPSHOT_JOBS", 50_000), fromEnv(t, "BELFRY_SNAPSHOT_DEAD", 0)
 	p := &path{bulk: setupBulk(t, nil), workers: 2}
 	p.rounds, p.group = make([]int, p.workers), max(1, 1000*job.Partitions/jobs)
 	p.shared(jobs)
 	p.exec(`VACUUM ANALYZE job, cursor`)
-	p.rate("warm up", seconds/4)
-	before := p.rate("without", seconds/4)
+	if long == short { // it would change how many pages are read, at any time
+		p.exec(`ALTER TABLE run SET (autovacuum_enabled = false)`)
+	}
+	p.rate("warm up", quarter)
+	before := p.rate("without", quarter)
 	p.measureScans("without")
 	release := p.openSnapshot()
-	p.rate("with an open snapshot, first", seconds-seconds/4)
-	open := p.rate("with an open snapshot, last", seconds/4)
+	p.rate("with an open snapshot, first", quarter.times(3))
+	open := p.rate("with an open snapshot, last", quarter)
 	p.measureScans("with an open snapshot")
 	if dead > 0 {
 		p.die(dead, jobs)
 		p.measureScans(fmt.Sprintf("with an open snapshot and %d more dead runs", dead))
-		p.rate("with those", seconds/4)
+		p.rate("with those", quarter)
 	}
 	release()
 	t.Logf(

@@ -83,7 +83,7 @@ func TestStatsOfProcessesAdd(t *testing.T) {
 	b.exec(`INSERT INTO stat_minute SELECT namespace_id, queue_id, minute - g * interval '1 min', process_id, started,
 		succeeded, failed, cancelled, skipped, missed, late, audited, lateness, written_at, attempts,
 		attempt_ms
-		FROM stat_minute, generate_series(1, 5000) g WHERE minute = date_trunc('minute', now()) ON CONFLICT DO NOTHING`)
+		FROM stat_minute, generate_series(1, 5000) g WHERE minute = $1 ON CONFLICT DO NOTHING`, now)
 	for _, statistics := range []string{"never analysed", "analysed"} {
 		ways := slices.DeleteFunc(b.explain(sent, "force_custom_plan"), func(way string) bool {
 			return strings.HasPrefix(way, "sort of")

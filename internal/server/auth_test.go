@@ -20,12 +20,21 @@ import (
 func TestAKeyExpiresOnTime(t *testing.T) {
 	t.Parallel()
 	b := limited(t, rest.Limits{})
-	const life = 700 * time.Millisecond
+	accepted := 0
+	for life := 700 * time.Millisecond; accepted == 0; life *= 2 { // the machine may be suspended for that long
+		require.Less(t, life, time.Minute)
+		accepted = b.expires(life)
+	}
+}
+
+// expires creates a key, checks that it stops working when it expires, and returns how often it was accepted before.
+func (b *bundle) expires(life time.Duration) (good int) {
+	t := b.t
+	t.Helper()
 	k, secret, err := b.store.CreateKey(t.Context(), access.KeyParams{
 		Namespace: defaultNamespace, Name: "short", Role: access.Viewer, ExpiresIn: life, Actor: "test",
 	})
 	require.NoError(t, err)
-	good := 0
 	var last int
 	require.Eventually(t, func() bool {
 		var expired bool
@@ -37,10 +46,10 @@ func TestAKeyExpiresOnTime(t *testing.T) {
 		return last != http.StatusOK
 	}, time.Minute, 5*time.Millisecond)
 	require.Equal(t, http.StatusUnauthorized, last)
-	require.Positive(t, good)
 	var expired bool
 	require.NoError(t, b.pool.QueryRow(t.Context(), `SELECT now() >= $1`, k.ExpiresAt).Scan(&expired))
 	require.True(t, expired, "not before its time")
+	return good
 }
 
 // TestAGoodKeyIsServedDuringAFlood: behind a proxy all clients share one address. A flood of bad keys from

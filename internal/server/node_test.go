@@ -125,6 +125,12 @@ func (n *node) keys() []string {
 	return append([]string(nil), n.seen...)
 }
 
+// awaitSent waits until the target has seen a number of requests.
+func (n *node) awaitSent(want int) {
+	n.t.Helper()
+	require.Eventually(n.t, func() bool { return len(n.keys()) >= want }, time.Minute, 10*time.Millisecond)
+}
+
 func (n *node) bodies() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -145,7 +145,7 @@ func TestALimitedQueueSaysWhyRunsWait(t *testing.T) {
 	require.Equal(t, 403, n.callAs(n.newKey(defaultNamespace, access.Operator), "PUT", "/queues/narrow", `{}`).status)
 
 	slow := n.create("slow", yearly, "/hang",
-		`"queue":"narrow","overlap":"allow","concurrency":{"key":"customer-42","max":5}`)
+		`"queue":"narrow","timeout":"1h","overlap":"allow","concurrency":{"key":"customer-42","max":5}`)
 	require.Equal(t, map[string]any{"key": "customer-42", "max": 5.}, n.get("/jobs/slow")["concurrency"])
 	keyed := n.create("keyed", yearly, "/ok", `"concurrency":{"key":"customer-42"}`)
 	n.work()

@@ -115,7 +115,7 @@ func TestCancel(t *testing.T) {
 	t.Parallel()
 	n := setupNode(t)
 	stop := n.work()
-	id := n.create("slow", yearly, "/hang", `"overlap":"queue"`)
+	id := n.create("slow", yearly, "/hang", `"timeout":"1h","overlap":"queue"`)
 	first := n.trigger(id)
 	n.await("/runs/"+first, "state", "running")
 	second := n.trigger(id)

@@ -24,11 +24,12 @@ func TestTriggeredRunsWaitForEachOther(t *testing.T) {
 			t.Parallel()
 			n := setupNode(t)
 			n.work()
-			id := n.create("adhoc", yearly, "/hang", `"overlap":"`+overlap+`"`)
+			id := n.create("adhoc", yearly, "/hang", `"timeout":"1h","overlap":"`+overlap+`"`)
 			var runs []string
 			for _, payload := range []string{`{"n":1}`, `{"n":2}`, `{"n":3}`} {
 				runs = append(runs, n.triggerWith(id, `{"payload":`+payload+`}`))
 				n.await("/runs/"+runs[0], "state", "running")
+				n.awaitSent(1)
 			}
 			n.finish(n.begin("/jobs:trigger", `{"filter":{"name":"adhoc"}}`))
 			n.awaitCount("/jobs/"+id+"/runs?state=due", 3)
@@ -53,9 +54,10 @@ func TestATriggerReplaces(t *testing.T) {
 	t.Parallel()
 	n := setupNode(t)
 	n.work()
-	id := n.create("newest", yearly, "/hang", `"overlap":"replace"`)
+	id := n.create("newest", yearly, "/hang", `"timeout":"1h","overlap":"replace"`)
 	first := n.triggerWith(id, `{"payload":1}`)
 	n.await("/runs/"+first, "state", "running")
+	n.awaitSent(1) // else it may be replaced before it is sent
 	second := n.triggerWith(id, `{"payload":2}`)
 	require.Equal(t, "replaced", n.await("/runs/"+first, "state", "cancelled")["reason"])
 	n.await("/runs/"+second, "state", "running")
@@ -72,7 +74,7 @@ func TestATriggerIfIdle(t *testing.T) {
 	t.Parallel()
 	n := setupNode(t)
 	n.work()
-	id := n.create("adhoc", yearly, "/hang")
+	id := n.create("adhoc", yearly, "/hang", `"timeout":"1h"`)
 	later := n.triggerWith(id, `{"at":"`+n.in(time.Hour)+`"}`)
 	first := n.triggerWith(id, `{"if_idle":true}`)
 	n.await("/runs/"+first, "state", "running")
@@ -124,12 +126,13 @@ func TestARetrySendsThePayloadOfTheTrigger(t *testing.T) {
 	require.Equal(t, 204, n.call("POST", "/dead-letters/"+run+":discard", "").status)
 	retry(run, "failed", "discarded")
 
-	hangs := n.create("hangs", yearly, "/hang", `"deadline":"1s"`)
+	hangs := n.create("hangs", yearly, "/hang", `"timeout":"1h","deadline":"1h"`)
 	running, waits := trigger(hangs, "running"), trigger(hangs, "waiting")
-	var expires string
 	n.await("/runs/"+running, "state", "running")
 	require.Equal(t, 200, n.call("POST", "/runs/"+waits+":cancel", "").status)
-	expires = trigger(hangs, "expired")
+	a := n.call("PATCH", "/jobs/"+hangs, `{"deadline":"1s"}`) // only now: the first one had to start within it
+	require.Equal(t, 200, a.status, "%s", a.body)
+	expires := trigger(hangs, "expired")
 	require.Equal(t, "expired", n.await("/runs/"+expires, "state", "skipped")["reason"])
 	require.Equal(t, 200, n.call("POST", "/runs/"+running+":cancel", "").status)
 	close(n.release)

@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -344,20 +345,21 @@ func TestALostConnectionIsReplaced(t *testing.T) {
 	web.EnableHTTP2 = true
 	web.StartTLS()
 	t.Cleanup(web.Close)
-	accepted, lost := make(chan net.Conn, 10), make(chan struct{})
+	var accepted atomic.Int64
+	lost := make(chan struct{})
 	front, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = front.Close() })
 	go func() {
-		for first := true; ; first = false {
+		for {
 			c, err := front.Accept()
 			if err != nil {
 				return
 			}
-			accepted <- c
-			go forward(t, c, web.Listener.Addr().String(), first, lost)
+			accepted.Add(1)
+			go forward(t, c, web.Listener.Addr().String(), lost)
 		}
 	}()
 	to := transport().(*http.Transport)
@@ -376,21 +378,35 @@ func TestALostConnectionIsReplaced(t *testing.T) {
 		}
 		return err
 	}
-	if err := call(); err != nil {
-		t.Fatal(err)
+	succeed := func() { // on a slow machine a ping may be late, and costs a connection that is not lost
+		t.Helper()
+		limit, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		err := call()
+		for err != nil && limit.Err() == nil {
+			err = call()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
+	succeed()
 	close(lost)
-	if err := call(); err == nil {
-		t.Fatal("a request through a connection that is lost succeeds")
+	succeed()
+	if n := accepted.Load(); n < 2 {
+		t.Fatalf("%d connections, though one was lost", n)
 	}
-	if err := call(); err != nil {
-		t.Fatal(err)
-	}
-	equal(t, 2, len(accepted))
 }
 
-// forward copies between a connection and an address. It stops without closing them when lost is closed.
-func forward(t *testing.T, c net.Conn, to string, first bool, lost <-chan struct{}) {
+// forward copies between a connection and an address. If it began before lost was closed, it stops then, without
+// closing them.
+func forward(t *testing.T, c net.Conn, to string, lost <-chan struct{}) {
+	late := false
+	select {
+	case <-lost:
+		late = true
+	default:
+	}
 	server, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", to)
 	if err != nil {
 		return
@@ -403,7 +419,7 @@ func forward(t *testing.T, c net.Conn, to string, first bool, lost <-chan struct
 			if err != nil {
 				return
 			}
-			if first {
+			if !late {
 				select {
 				case <-lost:
 					continue

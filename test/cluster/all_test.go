@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-dev/belfry/internal/clock"
 	"github.com/belfry-dev/belfry/internal/job"
 )
 
@@ -39,7 +40,7 @@ func TestAll(t *testing.T) {
 	forced, moved := 0, 0
 	faults.Go(func() {
 		// Count only changes that happened: at times the database or all nodes but one are down.
-		every(f.duration()*9/10, f.seconds*9/10*5, func(int) {
+		step := func(int) {
 			if forced == handovers {
 				return
 			}
@@ -48,7 +49,11 @@ func TestAll(t *testing.T) {
 				forced++
 				moved += n
 			}
-		})
+		}
+		every(f.duration()*9/10, f.seconds*9/10*5, step)
+		for late := clock.Now().Add(patience); forced < handovers && clock.Now().Before(late); { // on a slow machine
+			every(200*time.Millisecond, 1, step)
+		}
 	})
 	faults.Wait()
 	c.finish(5 * time.Minute)

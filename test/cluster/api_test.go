@@ -276,7 +276,7 @@ func TestNothingStartsAfterTheAnswer(t *testing.T) {
 	u := c.caller(10 * time.Second)
 	ctx := t.Context()
 	c.noteClaims()
-	wait, cancel := context.WithTimeout(ctx, time.Minute+time.Duration(tries)*100*time.Millisecond)
+	wait, cancel := context.WithTimeout(ctx, patience+time.Duration(tries)*100*time.Millisecond)
 	defer cancel()
 	for _, base := range *c.bases.Load() {
 		require.NoError(t,

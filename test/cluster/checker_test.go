@@ -13,9 +13,9 @@ import (
 // that the test creates.
 func TestChecker(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, setup{nodes: 3})
-	c.create(20, 5*time.Second)
-	c.finish(time.Minute)
+	c := newCluster(t, setup{nodes: 3, env: steady})
+	c.create(20, 5*time.Second, unhurried)
+	c.finish(patience)
 	want := c.check()
 	t.Logf("lateness %s", c.lateness())
 	t.Log(want)

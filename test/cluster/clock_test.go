@@ -152,7 +152,7 @@ func (n *node) ready(ctx context.Context) bool {
 func (c *cluster) await(what string, nodes []*node, state func(*node, context.Context) bool) time.Duration {
 	c.t.Helper()
 	begun := clock.Elapsed()
-	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(c.t.Context(), 5*time.Minute)
 	defer cancel()
 	for _, n := range nodes {
 		require.NoError(c.t, until(ctx, func() bool { return state(n, ctx) }), "%s: %s", n.name, what)

@@ -34,6 +34,12 @@ import (
 // ttl is the TTL of a node's session.
 const ttl = 5 * time.Second
 
+// patience is how long a test that does not judge by time waits for what must happen.
+const patience = 10 * time.Minute
+
+// steady are settings of nodes that do not die: they lose no session when the machine is suspended for a while.
+var steady = []string{"BELFRY_SESSION_TTL=1m", "BELFRY_LOOK_AHEAD=2m"}
+
 // number reads a setting of the long form.
 func number(name string, short int) int {
 	if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
@@ -267,6 +273,9 @@ func (c *cluster) create(n int, d time.Duration, edit ...func(int, *job.NewJob))
 		}
 	}
 }
+
+// unhurried lets attempts last, because those that time out on a busy machine are repeated.
+func unhurried(_ int, in *job.NewJob) { in.Definition.Timeout = job.Duration(5 * time.Minute) }
 
 // spread makes runs start all over the second and not only at its beginning, so that the time until the next start is a
 // useful measurement.

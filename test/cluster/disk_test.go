@@ -79,7 +79,7 @@ func TestFullDisk(t *testing.T) {
 	require.Equal(t, 2, code)
 	undo()
 	c.await("it does not recover", c.nodes, (*node).ready)
-	c.finish(time.Minute)
+	c.finish(patience)
 	r := c.check()
 	t.Log(r)
 	c.clean(r)

@@ -72,8 +72,8 @@ type skip struct {
 func TestDown(t *testing.T) {
 	t.Parallel()
 	jobs := number("JOBS", 30)
-	c := newCluster(t, setup{})
-	c.create(jobs, 12*time.Second, func(i int, in *job.NewJob) {
+	c := newCluster(t, setup{env: steady})
+	c.create(jobs, 12*time.Second, unhurried, func(i int, in *job.NewJob) {
 		in.Definition.Schedule.Every = periods[i%len(periods)].String()
 		in.Definition.Missed = missed[i/len(periods)%len(missed)].policy
 	})
@@ -91,7 +91,7 @@ func TestDown(t *testing.T) {
 	for range 3 {
 		c.nodes = append(c.nodes, c.start())
 	}
-	c.finish(3 * time.Minute)
+	c.finish(patience)
 
 	received := map[string]time.Time{}
 	for _, x := range c.sink.all() {

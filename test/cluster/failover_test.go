@@ -290,7 +290,7 @@ func TestOldPrimaryIsRefused(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	require.NoError(t, until(ctx, func() bool {
-		limited, cancel := context.WithTimeout(ctx, time.Second)
+		limited, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
 		return p.Ping(limited) == nil
 	}), "the new primary is not found")

@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
@@ -53,8 +52,8 @@ func (c *cluster) handOver(ctx context.Context) (moved int, err error) {
 func TestHandover(t *testing.T) {
 	t.Parallel()
 	f := form{faults: 50, seconds: 10, jobs: 100}.long()
-	c := newCluster(t, setup{nodes: 3})
-	c.create(f.jobs, f.duration())
+	c := newCluster(t, setup{nodes: 3, env: steady})
+	c.create(f.jobs, f.duration(), unhurried)
 	moved := 0
 	every(f.duration(), f.faults, func(int) {
 		n, err := c.handOver(t.Context())
@@ -63,7 +62,7 @@ func TestHandover(t *testing.T) {
 		}
 		moved += n
 	})
-	c.finish(time.Minute)
+	c.finish(patience)
 	r := c.check()
 	t.Logf("handovers=%d, of %d partitions", f.faults, moved)
 	t.Logf("lateness %s", c.lateness())

@@ -143,7 +143,7 @@ func TestNeighbours(t *testing.T) {
 	}
 	c.create(number("JOBS", 20), time.Hour)
 	began := c.now()
-	c.awaitEnded(began.Add(3*time.Second), time.Minute)
+	c.awaitEnded(began.Add(3*time.Second), 5*time.Minute)
 	only := regexp.MustCompile("^(" + cmp.Or(os.Getenv("ATTACK"), ".*") + ")$")
 	t.Logf("%-39s %-23s %-23s %s", "", "from due to received", "from due to ended", "CPU time in seconds")
 	t.Logf("%-32s %6s %8s %8s %5s %8s %8s %5s %7s %7s %7s %7s %7s", "attack", "runs",
@@ -172,7 +172,7 @@ func TestNeighbours(t *testing.T) {
 		before = after
 	}
 	until := c.now().Truncate(time.Second)
-	c.awaitEnded(until, time.Minute)
+	c.awaitEnded(until, 5*time.Minute)
 	runs, lost := c.lost(until)
 	t.Logf("%d runs, %d lost", runs, lost)
 	require.Positive(t, runs)

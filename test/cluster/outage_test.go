@@ -85,7 +85,14 @@ func (o outage) run(t *testing.T, down func(*cluster, time.Duration) time.Time, 
 	}
 	require.NoError(t, until(ctx, renewed(2)))
 	revived := clock.Now().Sub(back)
-	<-time.After(2 * time.Second)
+	var alive time.Duration
+	const counted = `SELECT alive FROM cluster`
+	require.NoError(t, c.pool.QueryRow(t.Context(), counted).Scan(&alive))
+	require.NoError(t, until(ctx, func() bool { // not by a clock: after ten seconds of this time its session would end
+		var now time.Duration
+		err := c.pool.QueryRow(ctx, counted).Scan(&now)
+		return err == nil && now >= alive+time.Second
+	}))
 	require.NoError(t, late.Signal(syscall.SIGCONT))
 	require.NoError(t, until(ctx, renewed(3)))
 	c.end = c.now()

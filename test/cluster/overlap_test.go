@@ -56,7 +56,7 @@ func TestOverlapPause(t *testing.T) {
 		in.Definition.Overlap = job.OverlapSkip
 	})
 	c.pause(f, func() time.Duration { return ttl + 2*time.Second })
-	c.finish(time.Minute)
+	c.finish(patience)
 	together, _ := overlaps(c.sink.all())
 	r := c.check()
 	t.Logf("pauses=%d skipped=%d, at the sink together=%d", f.faults, r.skipped, together)

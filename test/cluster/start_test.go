@@ -26,7 +26,7 @@ func TestStartWithoutDatabase(t *testing.T) {
 	c.log = filepath.Join(t.TempDir(), "stopped.log")
 	logs, stopped := []string{log, c.log}, c.start()
 	c.log = log
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	for _, log := range logs {
 		var text []byte
@@ -39,7 +39,7 @@ func TestStartWithoutDatabase(t *testing.T) {
 	require.NoError(t, stopped.end(syscall.SIGTERM))
 	accepted, err := c.db.start(ctx)
 	require.NoError(t, err)
-	c.finish(time.Minute)
+	c.finish(patience)
 	firing := c.firing(accepted)
 	r := c.check()
 	t.Logf("first run %s after the database was there, until the end %s", firing[0], clock.Now().Sub(accepted))
@@ -62,7 +62,7 @@ func TestStopWithoutDatabase(t *testing.T) {
 	_, err := c.db.start(t.Context())
 	require.NoError(t, err)
 	c.nodes[0] = c.start()
-	c.finish(time.Minute)
+	c.finish(patience)
 	r := c.check()
 	t.Logf("a stop without a database took %s", took.Round(time.Millisecond))
 	t.Log(r)

@@ -23,7 +23,7 @@ WHERE application_name = $1 AND state = 'active'
 // sessionOf returns the live session of a node. On a busy machine the node may be without one for a while.
 func (c *cluster) sessionOf(n *node) (id uuid.UUID) {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(c.t.Context(), 5*time.Minute)
 	defer cancel()
 	require.NoError(c.t, until(ctx, func() bool {
 		return c.pool.QueryRow(ctx,
@@ -77,7 +77,7 @@ func TestTakeoverStuck(t *testing.T) {
 		session := c.sessionOf(n)
 		stopped := c.stopInClaim(n, session)
 		var taken time.Time
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		err := until(ctx, func() bool {
 			var left int
 			err := c.pool.QueryRow(ctx, `SELECT clock_timestamp(), count(*) FROM partition WHERE owner = $1`, session).

@@ -24,7 +24,7 @@ func inPartition(i int, in *job.NewJob) {
 // balanced waits until all nodes own partitions and every partition has a live owner.
 func (c *cluster) balanced() {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(c.t.Context(), 5*time.Minute)
 	defer cancel()
 	require.NoError(c.t, until(ctx, func() bool {
 		var ok bool
@@ -51,7 +51,7 @@ func (c *cluster) owned(n *node) []int16 {
 // them had its first.
 func (c *cluster) takenOver(partitions []int16, since time.Time) time.Duration {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(c.t.Context(), 5*time.Minute)
 	defer cancel()
 	var last time.Time
 	require.NoError(c.t, until(ctx, func() bool {
@@ -88,7 +88,7 @@ func TestTakeover(t *testing.T) {
 		<-time.After(time.Duration(rand.Int64N(int64(time.Second)))) // anywhere between two renewals
 		i := rand.IntN(len(c.nodes))
 		var owned []int16
-		require.Eventually(t, func() bool { owned = c.owned(c.nodes[i]); return len(owned) > 0 }, time.Minute,
+		require.Eventually(t, func() bool { owned = c.owned(c.nodes[i]); return len(owned) > 0 }, 5*time.Minute,
 			20*time.Millisecond, "a node owns nothing")
 		killed := clock.Now()
 		_ = c.nodes[i].end(syscall.SIGKILL)

@@ -20,7 +20,7 @@ func TestLimitOfWorkers(t *testing.T) {
 	const places = 50
 	f := form{faults: 5, seconds: 14, jobs: 60}.long()
 	c := newCluster(t, setup{
-		nodes: 3, api: true,
+		nodes: 3, api: true, env: []string{"BELFRY_WORKER_TTL=15s"}, // those that live keep their runs on a busy machine
 		slow: func(r *rand.Rand) time.Duration { return time.Duration(300+r.IntN(600)) * time.Millisecond },
 	})
 	limit := c.limited("work", job.QueueLimits{MaxRunning: places})
@@ -42,7 +42,7 @@ func TestLimitOfWorkers(t *testing.T) {
 			processes[i] = w.start("", 30)
 		}
 	})
-	c.finish(4 * time.Minute)
+	c.finish(patience)
 	for _, p := range processes {
 		_ = p.Process.Kill()
 		_ = p.Wait()

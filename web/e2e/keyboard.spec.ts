@@ -29,11 +29,13 @@ const focusKept = (page: Page) => expect.poll(() => page.evaluate(() => document
 /** A job whose last three occurrences failed with a message of their own. */
 async function brokenJob(name: string): Promise<string> {
   const url = `${place().targets}/unknown/${name}`;
-  const job = await call<{ id: string }>('POST', '/jobs', {
-    name, schedule: 'every 1h', queue: name, retry: { max_attempts: 1 }, target: { kind: 'http', config: { url } },
-  });
   const hour = 3600_000;
   const end = Math.floor(Date.now() / hour) * hour;
+  // The hours of the backfill only, so that the schedule adds no run of its own when the next hour begins.
+  const cron = `0 ${[3, 2, 1].map((ago) => new Date(end - ago * hour).getUTCHours()).join(',')} * * *`;
+  const job = await call<{ id: string }>('POST', '/jobs', {
+    name, schedule: { cron, timezone: 'UTC' }, queue: name, retry: { max_attempts: 1 }, target: { kind: 'http', config: { url } },
+  });
   const range = { from: new Date(end - 3 * hour).toISOString(), to: new Date(end).toISOString() };
   await call('POST', `/jobs/${job.id}:backfill`, { ...range, pace: '0s' });
   await until(`dead letters of ${name}`, async () => (await call<{ items: unknown[] }>('GET', `/dead-letters?queue=${name}`)).items.length === 3);

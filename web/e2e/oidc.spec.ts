@@ -1,9 +1,8 @@
 import { expect, test, type Browser, type Page } from '@playwright/test';
 import { spawn, type ChildProcess } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { createServer, type AddressInfo } from 'node:net';
 import { join, resolve } from 'node:path';
-import { until, World } from './world';
+import { freePort, until, World } from './world';
 
 // People log in through a real identity provider, in a real browser. The node shares the database of a world of its own.
 
@@ -19,14 +18,6 @@ function start(command: string, args: string[], env: Record<string, string>): { 
   child.stdout!.on('data', (b: Buffer) => { out += b.toString(); });
   child.stderr!.on('data', (b: Buffer) => { out += b.toString(); });
   return { child, out: () => out };
-}
-
-async function freePort(): Promise<number> {
-  const s = createServer();
-  await new Promise<void>((done) => s.listen(0, '127.0.0.1', done));
-  const { port } = s.address() as AddressInfo;
-  await new Promise((done) => s.close(done));
-  return port;
 }
 
 /** The database of the world, as its owner, who alone creates namespaces. */

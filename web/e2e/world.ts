@@ -11,12 +11,19 @@ import { join, resolve } from 'node:path';
 // Another binary than the one of this checkout, such as an older one.
 const binary = process.env.BELFRY_BINARY ?? resolve(import.meta.dirname, '../../bin/belfry');
 
-async function freePort(): Promise<number> {
-  const s = listen();
-  await new Promise<void>((done) => s.listen(0, '127.0.0.1', done));
-  const { port } = s.address() as AddressInfo;
-  await new Promise((done) => s.close(done));
-  return port;
+/** A port on which nothing listens, below those that the system gives to other listeners and connections. */
+export async function freePort(): Promise<number> {
+  for (;;) {
+    const port = 20_000 + Math.floor(Math.random() * 10_000);
+    const s = listen();
+    const free = await new Promise<boolean>((done) => {
+      s.once('error', () => done(false));
+      s.listen(port, '127.0.0.1', () => done(true));
+    });
+    if (!free) continue;
+    await new Promise((done) => s.close(done));
+    return port;
+  }
 }
 
 /** Waits until a condition holds. It fails after two minutes, which no machine needs. */

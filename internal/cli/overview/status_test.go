@@ -43,7 +43,7 @@ func TestStatus(t *testing.T) {
 	require.NoError(t, err)
 	require.Eventually(t, func() bool {
 		out = a.Good("status")
-		return regexp.MustCompile(`▲ LATE  1 run has not started, the oldest for 5m\ds`).MatchString(out)
+		return regexp.MustCompile(`▲ LATE  1 run has not started, the oldest for 5m\d+s`).MatchString(out)
 	}, time.Minute, 100*time.Millisecond, "%s", &out)
 	require.Regexp(t, `succeeded 1 h +1,100`, out)
 	require.Regexp(t, `failed 1 h +9`, out)

@@ -135,8 +135,8 @@ func hostiles(node int, secret, tcp string) map[string]hostile {
 			says:   []string{"ended 153"},
 		},
 		"disk, empty files": {
-			script: `cd /tmp; mkdir a b; for ((i = 0; ; i++)); do : >a/$i; done`,
-			ends:   "killed because it used too much: more than 50000 files in /tmp",
+			script: `cd /tmp; mkdir a b; for ((i = 0; ; i++)); do : >a/$i; done`, timeout: 10 * time.Minute,
+			ends: "killed because it used too much: more than 50000 files in /tmp",
 		},
 		"endless output": {script: `exec yes`, timeout: time.Second, ends: "killed: it was not done within 1s"},
 		"endless line": {

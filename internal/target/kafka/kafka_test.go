@@ -2,6 +2,7 @@ package kafka_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -65,7 +67,7 @@ func (b *topic) remove() {
 	r := kmsg.NewPtrDeleteTopicsRequest()
 	one := kmsg.NewDeleteTopicsRequestTopic()
 	one.Topic = kmsg.StringPtr(b.name)
-	r.TopicNames, r.Topics = []string{b.name}, append(r.Topics, one)
+	r.TopicNames, r.Topics, r.TimeoutMillis = []string{b.name}, append(r.Topics, one), 60_000
 	answer, err := r.RequestWith(context.Background(), b.client)
 	require.NoError(b.t, err)
 	require.Zero(b.t, answer.Topics[0].ErrorCode)
@@ -94,7 +96,7 @@ func (b *topic) set(taken bool, settings map[string]string) func() {
 // until waits until the broker accepts records, or rejects them.
 func (b *topic) until(taken bool) {
 	require.Eventually(b.t, func() bool {
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
 		// A new client for each try: a client keeps its metadata for a while.
 		client, err := kgo.NewClient(kgo.SeedBrokers(address(b.t)), kgo.RecordRetries(1), kgo.UnknownTopicRetries(1),
@@ -102,8 +104,12 @@ func (b *topic) until(taken bool) {
 		require.NoError(b.t, err)
 		defer client.Close()
 		err = client.ProduceSync(ctx, &kgo.Record{Topic: b.name, Value: []byte("probe")}).FirstErr()
-		return (err == nil) == taken
-	}, time.Minute, 50*time.Millisecond)
+		if taken {
+			return err == nil
+		}
+		var rejected *kerr.Error // not a broker that takes its time
+		return errors.As(err, &rejected)
+	}, 3*time.Minute, 50*time.Millisecond)
 }
 
 func startServer(t *testing.T) targettest.Server {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -29,10 +30,10 @@ func address(t *testing.T) string {
 
 func connect(t *testing.T, address string) jetstream.JetStream {
 	t.Helper()
-	conn, err := natsgo.Connect("nats://" + address)
+	conn, err := natsgo.Connect("nats://"+address, natsgo.Timeout(time.Minute))
 	require.NoError(t, err)
 	t.Cleanup(conn.Close)
-	js, err := jetstream.New(conn)
+	js, err := jetstream.New(conn, jetstream.WithDefaultTimeout(time.Minute))
 	require.NoError(t, err)
 	return js
 }
@@ -75,6 +76,7 @@ func startServer(t *testing.T) targettest.Server {
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = reading.Unsubscribe() })
+	require.NoError(t, js.Conn().FlushTimeout(time.Minute))
 	return s
 }
 

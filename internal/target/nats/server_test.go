@@ -61,7 +61,7 @@ tls: {cert_file: %q, key_file: %q, ca_file: %q, %s}
 func eventually(done func() bool) bool {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for range 500 {
+	for range 3000 {
 		if done() {
 			return true
 		}

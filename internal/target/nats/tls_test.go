@@ -3,6 +3,7 @@ package nats_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -31,10 +32,11 @@ func secured(t *testing.T) (s *brokertest.Secured, name string) {
 // makeStream creates a stream for the messages of the config.
 func makeStream(t *testing.T, s *brokertest.Secured, name, at string, options ...natsgo.Option) {
 	t.Helper()
-	conn, err := natsgo.Connect("tls://"+at, append(options, natsgo.RootCAs(s.Dir+"/ca.pem"))...)
+	options = append(options, natsgo.RootCAs(s.Dir+"/ca.pem"), natsgo.Timeout(time.Minute))
+	conn, err := natsgo.Connect("tls://"+at, options...)
 	require.NoError(t, err)
 	t.Cleanup(conn.Close)
-	js, err := jetstream.New(conn)
+	js, err := jetstream.New(conn, jetstream.WithDefaultTimeout(time.Minute))
 	require.NoError(t, err)
 	_, err = js.CreateStream(t.Context(),
 		jetstream.StreamConfig{Name: name, Subjects: []string{name}, Storage: jetstream.MemoryStorage})

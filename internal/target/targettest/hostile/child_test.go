@@ -89,7 +89,7 @@ func deliver(text string) {
 	cpu = used()
 	<-time.After(settleTime)
 	r.After, r.Growth = used()-cpu, highest()-memory
-	for range 200 { // goroutines that wait for a timer end
+	for range 1200 { // goroutines that wait for a timer end
 		if r.Left = max(runtime.NumGoroutine()-goroutines, 0); r.Left == 0 {
 			break
 		}
