@@ -90,7 +90,7 @@ func TestAdmitDecidesAboutManyJobs(t *testing.T) {
 	require.Equal(t, job.Admitted{}, got[1], "it waits")
 	require.NotNil(t, got[2].Claimed)
 	require.Equal(t, replaces.Job, got[2].Claimed.Key.Job)
-	require.Equal(t, job.Admitted{Done: true}, got[3], "it has expired")
+	require.Equal(t, job.Admitted{Done: true, Skipped: true}, got[3], "it has expired")
 	require.Equal(t, job.Admitted{Done: true}, got[4], "it is gone")
 	require.True(t, got[5].Done)
 	require.False(t, got[5].RunAt.IsZero(), "it comes later")
