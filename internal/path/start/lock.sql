@@ -6,9 +6,13 @@
 -- locked, it returns when the run may start, and whether that is within the lead and a little more: then this node has
 -- to ask again. The policy of a run that starts whatever its job is doing is left out. The payload of the job must not
 -- be a column of j: the lock of r reads each row of j as a whole. See claim.sql for the form.
-WITH c AS MATERIALIZED (SELECT held_until FROM cluster WHERE only_row), k AS MATERIALIZED (
+WITH c AS MATERIALIZED (
+    SELECT held_until, belfry_clock_trusted() AND (
+               $7::integer IS NOT NULL OR EXISTS (SELECT FROM session WHERE id = $5 AND expires_at > now())) AS allowed
+    FROM cluster WHERE only_row
+), k AS MATERIALIZED (
     SELECT unnest($1::smallint[]) AS partition, unnest($2::uuid[]) AS job_id, unnest($3::timestamptz[]) AS due_at,
-           unnest($4::smallint[]) AS seq, generate_subscripts($1::smallint[], 1) - 1 AS n, held_until
+           unnest($4::smallint[]) AS seq, generate_subscripts($1::smallint[], 1) - 1 AS n, held_until, allowed
     FROM c
 )
 SELECT k.n, x.address IS NOT NULL, p.run_at, coalesce(p.run_at <= now() + $6::interval + interval '5 s', false), now(),
@@ -45,9 +49,7 @@ FROM k LEFT JOIN LATERAL (
     LATERAL belfry_may_start(
         k.partition, r.due_at, r.handler, r.queue_id, r.origin, r.attempt, k.held_until, $5, $7) may
     WHERE r.partition = k.partition AND r.job_id = k.job_id AND r.due_at = k.due_at AND r.seq = k.seq
-      AND r.state = 0 /* pending */ AND r.run_at <= now() + $6::interval
-      AND ($7::integer IS NOT NULL OR EXISTS (SELECT FROM session WHERE id = $5 AND expires_at > now()))
-      AND belfry_clock_trusted()
+      AND r.state = 0 /* pending */ AND r.run_at <= now() + $6::interval AND k.allowed
     LIMIT 1 FOR UPDATE OF r SKIP LOCKED) x ON true
 LEFT JOIN LATERAL (
     SELECT run_at FROM run
